@@ -3,8 +3,8 @@
 #include "prep/opposite.h"
 
 enum { MOST_COLUMNS = 512 };
-#define BAND 0.005   /* of the columns: rows on either side of the midplane that are averaged */
-#define LEAST_BAND 1 /* rows */
+#define BAND 0.012   /* of the columns: rows on either side of the midplane that are averaged */
+#define LEAST_BAND 2 /* rows */
 #define SURE 4       /* standard errors by which the other direction must be better, */
 #define CLEAR 0.8    /* or its residual relative to that of the given one */
 #define UNSURE 0.1   /* confidence */
@@ -21,6 +21,7 @@ void axis_midplane(const Orbit *o, const double pose[POSE_COUNT], Line *line)
 	line->slope = (ends[1][1] - ends[0][1]) / (ends[1][0] - ends[0][0]);
 	line->row = ends[0][1] - line->slope * ends[0][0];
 	line->reach = (int64_t)reach;
+	line->alike = false;
 }
 
 /* Rows near the midplane; of fans that each have a slice of their own, all. */
@@ -30,7 +31,8 @@ static void choose_line(const AxisProblem *p, Line *line)
 	int64_t rows = p->data->shape[1];
 	axis_midplane(o, o->pose, line);
 	if (o->kind == TOMOS_FAN_PER_ROW || rows == 1)
-		*line = (Line){.row = 0.5 * (double)(rows - 1), .reach = (rows - 1) / 2};
+		*line = (Line){
+			.row = 0.5 * (double)(rows - 1), .reach = (rows - 1) / 2, .alike = true};
 }
 
 static tomos_status try_direction(

@@ -27,8 +27,8 @@ typedef struct {
 /* Views are averaged in groups of the same number, which are the samples that are interpolated. */
 typedef struct {
 	int64_t groups, together;
-	double *angles; /* from that of the first, ascending */
-	float *rows;    /* [group][column] */
+	double *angles;      /* from that of the first, ascending */
+	float *rows, *rises; /* [group][column]: values, and derivatives along the rows */
 } Groups;
 
 /* Adds `share` times the values of a view along the line, `by` rows beside it. */
@@ -49,23 +49,54 @@ static void add_line(const Source *s, int64_t view, int64_t by, float share, flo
 	}
 }
 
+/* Weights of rows -reach to reach: those of a parabola's fit (Savitzky and Golay), without a second
+ * moment for the reason above; of slices that each have their own fans, all alike. */
+static double row_weight(const Line *line, int64_t by)
+{
+	double m = (double)line->reach, k = (double)by;
+	if (line->alike)
+		return 1 / (2 * m + 1);
+	return 3 * (3 * m * m + 3 * m - 1 - 5 * k * k) / ((2 * m - 1) * (2 * m + 1) * (2 * m + 3));
+}
+
+/* Likewise for the derivative. */
+static double rise_weight(const Line *line, int64_t by)
+{
+	double m = (double)line->reach;
+	return m > 0 && !line->alike ? 3 * (double)by / (m * (m + 1) * (2 * m + 1)) : 0;
+}
+
+/* Variance of the derivative from white noise, relative to that of the value. */
+static double rise_noise(const Line *line)
+{
+	double value = 0, rise = 0;
+	for (int64_t by = -line->reach; by <= line->reach; by++) {
+		value += pow(row_weight(line, by), 2);
+		rise += pow(rise_weight(line, by), 2);
+	}
+	return rise / value;
+}
+
 static void take_group(const void *user, int64_t group, float *scratch)
 {
 	const Source *s = ((const Source *const *)user)[0];
 	const Groups *g = ((const Groups *const *)user)[1];
 	int64_t all = s->problem->data->shape[0], n = s->to->columns, reach = s->line->reach;
 	int64_t from = group * g->together, to = min64(from + g->together, all);
-	float *row = g->rows + group * n;
-	float share = 1 / (float)((to - from) * (2 * reach + 1) * s->to->bin);
+	float *row = g->rows + group * n, *rise = g->rises + group * n;
+	double share = 1 / (double)((to - from) * s->to->bin);
 	double base = s->sorted[s->start].angle, sum = 0;
 	(void)scratch;
 	memset(row, 0, (size_t)n * sizeof *row);
+	memset(rise, 0, (size_t)n * sizeof *rise);
 	for (int64_t i = from; i < to; i++) {
 		const AxisView *v = &s->sorted[(s->start + i) % all];
 		double angle = fmod(v->angle - base, 2 * M_PI);
 		sum += angle < 0 ? angle + 2 * M_PI : angle;
-		for (int64_t by = -reach; by <= reach; by++)
-			add_line(s, v->view, by, share, row);
+		for (int64_t by = -reach; by <= reach; by++) {
+			add_line(s, v->view, by, (float)(share * row_weight(s->line, by)), row);
+			add_line(s, v->view, by, (float)(share * rise_weight(s->line, by)), rise);
+		}
 	}
 	g->angles[group] = sum / (double)(to - from);
 }
@@ -83,8 +114,8 @@ static int64_t after_gap(const AxisView *views, int64_t count)
 	return start;
 }
 
-/* (1 4 6 4 1) / 16, twice: noise of single pixels would depend on where it is sampled. */
-static void smooth_row(float *row, int64_t n, float *copy)
+/* (1 4 6 4 1) / 16, twice. */
+static void blur_row(float *row, int64_t n, float *copy)
 {
 	for (int pass = 0; pass < 2; pass++) {
 		memcpy(copy, row, (size_t)n * sizeof *row);
@@ -96,28 +127,55 @@ static void smooth_row(float *row, int64_t n, float *copy)
 	}
 }
 
+/* Noise of single pixels would depend on where it is sampled. A blur B is wider for the parts of
+ * the object near the source, and opposite rays see that; 2 B - B B has no second moment, and its
+ * width is no matter. */
+static void smooth_row(float *row, int64_t n, float *scratch)
+{
+	float *once = scratch, *copy = scratch + n;
+	blur_row(row, n, copy);
+	memcpy(once, row, (size_t)n * sizeof *row);
+	blur_row(row, n, copy);
+	for (int64_t c = 0; c < n; c++)
+		row[c] = 2 * once[c] - row[c];
+}
+
+/* Interpolates values of the groups at an angle. */
+static void between(
+	const Groups *g, const float *from, int64_t n, int64_t at, double part, float *row)
+{
+	int64_t next = min64(at + 1, g->groups - 1);
+	for (int64_t c = 0; c < n; c++)
+		row[c] = (float)((1 - part) * (double)from[at * n + c] +
+				 part * (double)from[next * n + c]);
+}
+
+static void transpose(const float *row, int64_t n, int64_t views, float *out)
+{
+	for (int64_t c = 0; c < n; c++)
+		out[c * views] = row[c];
+}
+
 /* Interpolates the groups at the equal steps of the sinogram, and transposes. */
 static void lay_out(const Opposite *s, const Groups *g, float *scratch)
 {
 	int64_t n = s->columns, at = 0;
-	float *row = scratch, *other = scratch + n;
+	float *row = scratch, *other = scratch + n; /* two rows */
 	for (int64_t i = 0; i < s->views; i++) {
 		double angle = (double)i * s->step + g->angles[0];
 		while (at + 2 < g->groups && g->angles[at + 1] <= angle)
 			at++;
-		int64_t next = min64(at + 1, g->groups - 1);
-		double width = g->angles[next] - g->angles[at], part = 0;
+		double width = g->angles[min64(at + 1, g->groups - 1)] - g->angles[at], part = 0;
 		if (width > 0)
 			part = fmin(fmax((angle - g->angles[at]) / width, 0), 1);
-		for (int64_t c = 0; c < n; c++)
-			row[c] = (float)((1 - part) * (double)g->rows[at * n + c] +
-					 part * (double)g->rows[next * n + c]);
-		axis_slopes(row, n, other);
-		for (int64_t c = 0; c < n; c++)
-			s->slopes[c * s->views + i] = other[c];
+		between(g, g->rises, n, at, part, row);
 		smooth_row(row, n, other);
-		for (int64_t c = 0; c < n; c++)
-			s->lines[c * s->views + i] = row[c];
+		transpose(row, n, s->views, s->rises + i);
+		between(g, g->rows, n, at, part, row);
+		axis_slopes(row, n, other);
+		transpose(other, n, s->views, s->slopes + i);
+		smooth_row(row, n, other);
+		transpose(row, n, s->views, s->lines + i);
 	}
 }
 
@@ -128,10 +186,10 @@ static int64_t neighbour(const Opposite *s, int64_t i, int64_t by)
 }
 
 /* (1 4 6 4 1) / 16 along the angle, for the same reason as smooth_row. */
-static void smooth_angles(const Opposite *s, float *copy)
+static void smooth_angles(const Opposite *s, float *lines, float *copy)
 {
 	for (int64_t c = 0; c < s->columns; c++) {
-		float *line = s->lines + c * s->views;
+		float *line = lines + c * s->views;
 		memcpy(copy, line, (size_t)s->views * sizeof *copy);
 		for (int64_t i = 0; i < s->views; i++)
 			line[i] = (copy[neighbour(s, i, -2)] + 4 * copy[neighbour(s, i, -1)] +
@@ -151,7 +209,8 @@ static tomos_status fill(Opposite *s, const Source *source, Groups *g, float *sc
 	if (!(s->step > 0))
 		return fail(TOMOS_BAD_VALUE, "the %lld views have one angle", (long long)s->views);
 	lay_out(s, g, scratch);
-	smooth_angles(s, scratch);
+	smooth_angles(s, s->lines, scratch);
+	smooth_angles(s, s->rises, scratch);
 	return TOMOS_OK;
 }
 
@@ -166,21 +225,24 @@ tomos_status opposite_make(
 	tomos_status status;
 	*s = (Opposite){.bin = (p->data->shape[2] + most_columns - 1) / most_columns};
 	s->columns = p->data->shape[2] / s->bin;
+	s->noise = rise_noise(line);
 	g.groups = (all + g.together - 1) / g.together;
 	TRY_OR_DONE(axis_sort(p, &sorted, &step));
 	s->full = axis_full_turn(sorted, all, step);
 	TRY_OR_DONE(mem_alloc(&g.angles, g.groups, sizeof *g.angles, "angles"));
-	TRY_OR_DONE(mem_alloc(&g.rows, g.groups * s->columns, sizeof(float), "a sinogram"));
-	TRY_OR_DONE(mem_alloc(&s->lines, g.groups * s->columns, sizeof(float), "a sinogram"));
-	TRY_OR_DONE(mem_alloc(&s->slopes, g.groups * s->columns, sizeof(float), "a sinogram"));
+	float **const lists[] = {&g.rows, &g.rises, &s->lines, &s->slopes, &s->rises};
+	for (int i = 0; i < COUNT(lists); i++)
+		TRY_OR_DONE(
+			mem_alloc(lists[i], g.groups * s->columns, sizeof(float), "a sinogram"));
 	TRY_OR_DONE(mem_alloc(
-		&scratch, 2 * max64(s->columns, g.groups), sizeof(float), "a row of views"));
+		&scratch, 3 * max64(s->columns, g.groups), sizeof(float), "a row of views"));
 	Source source = {p, sorted, after_gap(sorted, all), line, s};
 	TRY_OR_DONE(fill(s, &source, &g, scratch));
 done:
 	mem_free(sorted);
 	mem_free(g.angles);
 	mem_free(g.rows);
+	mem_free(g.rises);
 	mem_free(scratch);
 	if (status != TOMOS_OK)
 		opposite_free(s);
@@ -191,6 +253,7 @@ void opposite_free(Opposite *s)
 {
 	mem_free(s->lines);
 	mem_free(s->slopes);
+	mem_free(s->rises);
 	*s = (Opposite){.views = 0};
 }
 

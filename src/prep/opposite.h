@@ -11,16 +11,20 @@
 typedef struct {
 	int64_t views, columns, bin;
 	double step;   /* radians from view to view */
+	double noise;  /* of `rises`, relative to that of `lines`: ratio of the variances */
 	bool full;     /* the views cover a full turn, and the last is followed by the first */
 	float *lines;  /* [column][view], smoothed */
 	float *slopes; /* likewise: derivatives along the columns */
+	float *rises;  /* likewise, smoothed: derivatives along the rows */
 } Opposite;
 
 /* The line in which a plane meets the detector: at row `row` in column 0, and `slope` rows further
- * from column to column. Rows up to `reach` on either side of it are averaged. */
+ * from column to column. Rows up to `reach` on either side of it are averaged; alike: with one
+ * weight. */
 typedef struct {
 	double row, slope;
 	int64_t reach;
+	bool alike;
 } Line;
 tomos_status opposite_make(
 	Opposite *s, const AxisProblem *p, const Line *line, int64_t most_columns);
@@ -30,12 +34,14 @@ void opposite_free(Opposite *s);
  * turn has two ways there (`way` 0 and 1), for different views; false: no view has that one. */
 bool opposite_shift(const Opposite *s, double angle, int way, int64_t *by, double *part);
 
-/* What the pairs of the sinogram give: of axis (columns of the data), swivel and scale. `sign` is
- * -1 where columns and angles count in opposite directions. */
-enum { PAIR_AXIS, PAIR_SWIVEL, PAIR_SCALE, PAIR_COUNT };
+/* What the pairs of the sinogram give: axis (columns of the data), swivel and scale, and by how
+ * many rows, and rows per column from the axis, to move the line. `sign` is -1 where columns
+ * and angles count in opposite directions. */
+enum { PAIR_AXIS, PAIR_SWIVEL, PAIR_SCALE, PAIR_ROW, PAIR_SLOPE, PAIR_COUNT };
 typedef struct {
 	double value[PAIR_COUNT];
 	double covariance[NORMAL_MOST][NORMAL_MOST];
+	double noise;                 /* its share in the derivatives by PAIR_ROW */
 	double residual;              /* norm of the differences, relative to that of the rays */
 	double blocks[NORMAL_BLOCKS]; /* its square in sectors of the half turn */
 	bool solved;                  /* false: there are no pairs, or they say nothing */

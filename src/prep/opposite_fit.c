@@ -3,10 +3,10 @@
 #include <string.h>
 #include "prep/opposite.h"
 
-enum { ITERATIONS = 24, MARGIN = 2, TERMS = 4 };
+enum { ITERATIONS = 24, MARGIN = 2, TERMS = 6, LINES = 6 };
 /* Terms of a pair: difference, derivatives of the ray and of its opposite along the columns, and of
- * the opposite along the angle. */
-enum { DIFFERENCE, HERE, THERE, ANGLE };
+ * the opposite along the angle; derivatives of both along the rows. */
+enum { DIFFERENCE, HERE, THERE, ANGLE, RISE_HERE, RISE_THERE };
 
 typedef struct {
 	const Opposite *sinogram;
@@ -44,18 +44,21 @@ static void cubic(double t, float weight[4], float slope[4])
 	slope[3] = (float)(t * (-1 + 1.5 * t));
 }
 
-/* Values and derivatives at a column that is not whole, for all views. */
-static void take_line(const Opposite *s, double column, float *value, float *slope)
+/* Values and derivatives at a column that is not whole, for all views: [LINES / 2][view]. */
+static void take_line(const Opposite *s, double column, float *value)
 {
 	double whole = floor(column);
 	float w[4], d[4];
-	const float *from = s->lines + ((int64_t)whole - 1) * s->views;
+	int64_t views = s->views, first = ((int64_t)whole - 1) * views;
+	const float *from = s->lines + first, *rise = s->rises + first;
 	cubic(column - whole, w, d);
-	for (int64_t i = 0; i < s->views; i++) {
-		float a = from[i], b = from[s->views + i], c = from[2 * s->views + i],
-		      e = from[3 * s->views + i];
+	for (int64_t i = 0; i < views; i++) {
+		float a = from[i], b = from[views + i], c = from[2 * views + i],
+		      e = from[3 * views + i];
 		value[i] = w[0] * a + w[1] * b + w[2] * c + w[3] * e;
-		slope[i] = d[0] * a + d[1] * b + d[2] * c + d[3] * e;
+		value[views + i] = d[0] * a + d[1] * b + d[2] * c + d[3] * e;
+		value[2 * views + i] = w[0] * rise[i] + w[1] * rise[views + i] +
+				       w[2] * rise[2 * views + i] + w[3] * rise[3 * views + i];
 	}
 }
 
@@ -77,22 +80,22 @@ static int64_t block_of(const Opposite *s, int64_t view, int64_t first, int64_t 
 static void add_pair(Pairs *p, int64_t pair, const float *lines, int64_t by, double part)
 {
 	const Opposite *s = p->sinogram;
-	const float *here = lines, *here_slope = here + s->views, *there = here_slope + s->views,
-		    *there_slope = there + s->views;
+	const float *here = lines, *there = here + 3 * s->views;
 	float w[4], d[4];
 	int64_t first = s->full ? 0 : max64(MARGIN - by, MARGIN);
 	int64_t end = s->full ? s->views : min64(s->views - MARGIN - 1 - by, s->views - MARGIN);
 	cubic(part, w, d);
 	for (int64_t i = first; i < end; i++) {
-		float value = 0, slope = 0, turn = 0;
+		float value = 0, slope = 0, turn = 0, rise = 0;
 		for (int64_t k = 0; k < 4; k++) {
 			int64_t at = wrapped(s, i + by + k - 1);
 			value += w[k] * there[at];
-			slope += w[k] * there_slope[at];
+			slope += w[k] * there[s->views + at];
+			rise += w[k] * there[2 * s->views + at];
 			turn += d[k] * there[at];
 		}
-		const double term[TERMS] = {(double)(here[i] - value), (double)here_slope[i],
-			(double)slope, (double)turn};
+		const double term[TERMS] = {(double)(here[i] - value), (double)here[s->views + i],
+			(double)slope, (double)turn, (double)here[2 * s->views + i], (double)rise};
 		int64_t block = block_of(s, i, first, end);
 		for (int a = 0; a < TERMS; a++)
 			for (int b = 0; b <= a; b++)
@@ -122,8 +125,8 @@ static void take_pair(const void *user, int64_t pair, float *scratch)
 	place(p, p->value, pair_x(pair), at);
 	if (!inside(s, at[0]) || !inside(s, at[1]))
 		return;
-	take_line(s, at[0], scratch, scratch + s->views);
-	take_line(s, at[1], scratch + 2 * s->views, scratch + 3 * s->views);
+	take_line(s, at[0], scratch);
+	take_line(s, at[1], scratch + 3 * s->views);
 	for (int way = 0; way < 2; way++)
 		if (opposite_shift(s, at[2], way, &by, &part))
 			add_pair(p, pair, scratch, by, part);
@@ -134,15 +137,22 @@ static void take_pair(const void *user, int64_t pair, float *scratch)
 /* Coefficients of the terms in the derivative of the difference by each value. */
 static void derivatives(const Pairs *p, double x, double out[PAIR_COUNT][TERMS])
 {
-	static const double by[PAIR_COUNT] = {1e-2, 1e-4, 1e-4};
-	for (int k = 0; k < PAIR_COUNT; k++) {
+	static const double by[] = {1e-2, 1e-4, 1e-4};
+	double at[3];
+	memset(out, 0, PAIR_COUNT * sizeof *out);
+	place(p, p->value, x, at);
+	for (int side = 0; side < 2; side++) {
+		double sign = side ? -1 : 1;
+		out[PAIR_ROW][RISE_HERE + side] = sign;
+		out[PAIR_SLOPE][RISE_HERE + side] = sign * (at[side] - p->value[PAIR_AXIS]);
+	}
+	for (int k = 0; k < COUNT(by); k++) {
 		double value[PAIR_COUNT], more[3], less[3];
 		memcpy(value, p->value, sizeof value);
 		value[k] += by[k];
 		place(p, value, x, more);
 		value[k] -= 2 * by[k];
 		place(p, value, x, less);
-		out[k][DIFFERENCE] = 0;
 		out[k][HERE] = (more[0] - less[0]) / (2 * by[k]);
 		out[k][THERE] = -(more[1] - less[1]) / (2 * by[k]);
 		out[k][ANGLE] = -(more[2] - less[2]) / (2 * by[k] * p->sinogram->step);
@@ -160,11 +170,14 @@ static double form(const double a[TERMS], const double b[TERMS], double gram[TER
 
 static void add_equations(const Pairs *p, Normal blocks[NORMAL_BLOCKS])
 {
-	static const double one[TERMS] = {1, 0, 0, 0};
 	memset(blocks, 0, NORMAL_BLOCKS * sizeof *blocks);
 	for (int64_t pair = 0; pair < p->count; pair++) {
-		double d[PAIR_COUNT][TERMS];
+		double d[PAIR_COUNT][TERMS],
+			one[TERMS] = {1}; /* of the difference on the moved line */
 		derivatives(p, pair_x(pair), d);
+		for (int k = RISE_HERE; k <= RISE_THERE; k++)
+			one[k] = p->value[PAIR_ROW] * d[PAIR_ROW][k] +
+				 p->value[PAIR_SLOPE] * d[PAIR_SLOPE][k];
 		for (int b = 0; b < NORMAL_BLOCKS; b++) {
 			double(*gram)[TERMS] = p->gram[pair][b];
 			for (int i = 0; i < PAIR_COUNT; i++) {
@@ -172,7 +185,7 @@ static void add_equations(const Pairs *p, Normal blocks[NORMAL_BLOCKS])
 				for (int j = 0; j < PAIR_COUNT; j++)
 					blocks[b].h[i][j] += form(d[i], d[j], gram);
 			}
-			blocks[b].squares += gram[DIFFERENCE][DIFFERENCE];
+			blocks[b].squares += form(one, one, gram);
 			blocks[b].energy += p->energy[pair][b];
 		}
 	}
@@ -180,8 +193,8 @@ static void add_equations(const Pairs *p, Normal blocks[NORMAL_BLOCKS])
 
 /* ---- the fit --------------------------------------------------------------------------------- */
 
-/* The largest step of an iteration, in columns, radians and parts of the distance. */
-static const double longest[PAIR_COUNT] = {2, 0.05, 0.05};
+/* The largest step of an iteration: columns, radians, parts of the distance, rows. */
+static const double longest[PAIR_COUNT] = {2, 0.05, 0.05, 2, 0.02};
 
 static bool take_step(Pairs *p, const double step[NORMAL_MOST])
 {
@@ -202,13 +215,19 @@ static tomos_status iterate(Pairs *p, unsigned free, PairFit *fit)
 	double step[NORMAL_MOST];
 	for (int i = 0; i < ITERATIONS; i++) {
 		Pairs *const self = p;
-		TRY(pieces_each(p->count, 4 * p->sinogram->views, take_pair, &self));
+		TRY(pieces_each(p->count, LINES * p->sinogram->views, take_pair, &self));
 		add_equations(p, blocks);
 		fit->solved = normal_solve(blocks, free, step, fit->covariance);
 		if (!fit->solved || take_step(p, step))
 			break;
 	}
 	fit->residual = normal_residual(blocks);
+	double squares = 0, size = 0;
+	for (int b = 0; b < NORMAL_BLOCKS; b++) {
+		squares += blocks[b].squares;
+		size += blocks[b].h[PAIR_ROW][PAIR_ROW];
+	}
+	fit->noise = size > 0 ? fmin(p->sinogram->noise * squares / size, 1) : 1;
 	for (int b = 0; b < NORMAL_BLOCKS; b++)
 		fit->blocks[b] = blocks[b].energy > 0 ? blocks[b].squares / blocks[b].energy : 0;
 	return TOMOS_OK;
@@ -227,9 +246,12 @@ tomos_status opposite_fit(
 	TRY_OR_DONE(iterate(&p, free, fit));
 	memcpy(fit->value, p.value, sizeof p.value);
 	fit->value[PAIR_AXIS] = (p.value[PAIR_AXIS] + 0.5) * bin - 0.5;
+	fit->value[PAIR_SLOPE] /= bin;
 	for (int i = 0; i < NORMAL_MOST; i++) {
 		fit->covariance[PAIR_AXIS][i] *= bin;
 		fit->covariance[i][PAIR_AXIS] *= bin;
+		fit->covariance[PAIR_SLOPE][i] /= bin;
+		fit->covariance[i][PAIR_SLOPE] /= bin;
 	}
 done:
 	mem_free(p.gram);

@@ -21,6 +21,9 @@ void coarse_free(Coarse *c);
 void coarse_pose(const Coarse *c, const double pose[POSE_COUNT], double out[POSE_COUNT]);
 void fine_pose(const Coarse *c, const double pose[POSE_COUNT], double out[POSE_COUNT]);
 
+/* Whether the axis is nearer to one edge of the detector by much. */
+bool pose_offset(const Orbit *orbit, double axis);
+
 /* One Gauss-Newton step on the values of the pose (of pixels of `c`) whose bits are set in `free`.
  * residual: before the step. */
 typedef struct {

@@ -1,30 +1,41 @@
-/* The pose of the detector of a fan or cone beam: axis, swivel and distance from opposite rays of
- * the midplane; vertical centre, roll and slant, which tilt that plane, from all rows. The two are
- * repeated in turn. */
+/* The pose of the detector of a fan or cone beam: all but the slant from opposite rays of the
+ * midplane, which vertical centre and roll tilt; the slant, and the first estimate of that plane,
+ * from all rows. The two are repeated in turn. */
 #include <math.h>
 #include <string.h>
 #include "prep/pose.h"
 
-enum { ROUNDS = 5, MOST_COLUMNS = 512 };
+enum { ROUNDS = 4, MORE = 2, ROW_STEPS = 4, MOST_COLUMNS = 512 };
+#define ROW_STEP 0.012  /* of the rows */
+#define CLEARLY 0.95    /* residual of a row that is preferred to one nearer to the middle */
 #define MOST_ROLL 0.035 /* radians that the band of rows allows for */
-/* Values whose standard error is larger are not determined by the scan: radians, and parts. */
+/* Values whose standard error is larger are not determined by the scan: radians, parts, rows. */
 #define LOOSE_ANGLE 0.01
 #define LOOSE_SCALE 0.01
-/* Errors that all parts of the data have in common, from the averaged pixels: parts of such a pixel
- * at the edge of the detector, and for the vertical centre and the slant what that amounts to. */
-#define COMMON 0.02
+#define LOOSE_ROW 2
+#define MOST_NOISE 0.7 /* share in the derivatives by the row */
+#define DOUBT 0.015    /* of the rows: error of a row that is not determined */
+#define LOOSE_SLANT 0.006
+#define POOR 0.02 /* residual above which only axis and roll are found */
+#define EMPTY 0.3 /* residual of pairs that are mostly noise */
+/* Errors that all parts of the data have in common, for residuals up to GOOD. */
+#define GOOD 0.01
 #define COMMON_AXIS 0.01 /* columns of the scan */
-#define COMMON_ROW 0.15
-#define COMMON_SLANT 0.002
+#define COMMON_ROW 0.5   /* rows */
+#define COMMON_ROLL 0.1  /* rows, at the edge of the detector */
+#define COMMON_SWIVEL 0.0005
+#define COMMON_SCALE 0.001
+#define COMMON_SLANT 0.003
 
-enum { FAN_VALUES = 1u << POSE_AXIS | 1u << POSE_SWIVEL | 1u << POSE_SCALE };
+enum { FAN_VALUES = 1u << PAIR_AXIS | 1u << PAIR_SWIVEL | 1u << PAIR_SCALE };
+enum { LINE_VALUES = 1u << PAIR_ROW | 1u << PAIR_SLOPE };
 
 typedef struct {
 	const PoseProblem *problem;
 	double pose[POSE_COUNT], error[POSE_COUNT];
 	bool reversed;
-	bool no_slant;  /* the scan does not determine it */
-	bool axis_only; /* what tilts the midplane is not known, nor what depends on that */
+	bool few;    /* pairs, which tell little of the row */
+	bool tilted; /* all rows have given an estimate of the midplane */
 	double before, after;
 } Search;
 
@@ -35,31 +46,39 @@ static double deviation(double variance)
 
 /* ---- the midplane ---------------------------------------------------------------------------- */
 
-static unsigned tight(const PairFit *fit)
+/* The values among `free` that the pairs determine. */
+static unsigned tight(const PairFit *fit, unsigned free)
 {
-	unsigned free = 1u << PAIR_AXIS;
-	if (deviation(fit->covariance[PAIR_SWIVEL][PAIR_SWIVEL]) < LOOSE_ANGLE)
-		free |= 1u << PAIR_SWIVEL;
-	if (deviation(fit->covariance[PAIR_SCALE][PAIR_SCALE]) < LOOSE_SCALE)
-		free |= 1u << PAIR_SCALE;
-	return free;
+	static const double loose[PAIR_COUNT] = {
+		HUGE_VAL, LOOSE_ANGLE, LOOSE_SCALE, LOOSE_ROW, LOOSE_ANGLE};
+	unsigned kept = 0;
+	for (int k = 0; k < PAIR_COUNT; k++)
+		if (free >> k & 1 && deviation(fit->covariance[k][k]) < loose[k])
+			kept |= 1u << k;
+	if (fit->noise > MOST_NOISE)
+		kept &= ~(1u << PAIR_ROW);
+	return kept;
 }
 
-/* Fits what the pairs determine; the other values stay. */
-static tomos_status fit_pairs(const Search *s, const Opposite *pairs, PairFit *fit)
+/* Fits those of the values in `free` that the pairs determine; the others are as given. */
+static tomos_status fit_pairs(const Search *s, const Opposite *pairs, unsigned free, PairFit *fit)
 {
 	const Orbit *o = s->problem->orbit;
 	double distance = o->detector / o->width, sign = s->reversed ? -o->mirror : o->mirror;
-	const PairFit start = {.value = {s->pose[POSE_AXIS], o->mirror * s->pose[POSE_SWIVEL],
-				       s->pose[POSE_SCALE]}};
-	unsigned free = s->axis_only ? 1u << PAIR_AXIS : 7, kept;
+	PairFit start = {.value = {s->pose[POSE_AXIS], o->mirror * s->pose[POSE_SWIVEL],
+				 s->pose[POSE_SCALE]}};
+	unsigned kept;
 	do {
 		*fit = start;
 		TRY(opposite_fit(pairs, distance, sign, free, fit));
-		kept = fit->solved ? tight(fit) & free : 1u << PAIR_AXIS;
+		kept = fit->solved ? tight(fit, free) : 1u << PAIR_AXIS;
 		if (kept == free || free == 1u << PAIR_AXIS)
 			break;
 		free = kept;
+		if (!(free >> PAIR_SWIVEL & 1))
+			start.value[PAIR_SWIVEL] = o->mirror * o->pose[POSE_SWIVEL];
+		if (!(free >> PAIR_SCALE & 1))
+			start.value[PAIR_SCALE] = o->pose[POSE_SCALE];
 	} while (true);
 	for (int k = 0; k < PAIR_COUNT; k++)
 		if (!(free >> k & 1))
@@ -67,9 +86,46 @@ static tomos_status fit_pairs(const Search *s, const Opposite *pairs, PairFit *f
 	return TOMOS_OK;
 }
 
-static tomos_status fit_midplane(Search *s)
+/* The roll for which the midplane has a slope of one row per column more. */
+static double roll_of_slope(const Search *s)
 {
-	static const int values[PAIR_COUNT] = {POSE_AXIS, POSE_SWIVEL, POSE_SCALE};
+	double pose[POSE_COUNT], by = 1e-4;
+	Line more, less;
+	memcpy(pose, s->pose, sizeof pose);
+	pose[POSE_ROLL] += by;
+	axis_midplane(s->problem->orbit, pose, &more);
+	pose[POSE_ROLL] -= 2 * by;
+	axis_midplane(s->problem->orbit, pose, &less);
+	return 2 * by / (more.slope - less.slope);
+}
+
+static void take_pairs(Search *s, const PairFit *fit)
+{
+	static const int values[PAIR_COUNT] = {
+		POSE_AXIS, POSE_SWIVEL, POSE_SCALE, POSE_ROW, POSE_ROLL};
+	const Orbit *o = s->problem->orbit;
+	double roll = roll_of_slope(s), grown = pow(fmax(1, fit->residual / GOOD), 2);
+	const double unit[PAIR_COUNT] = {1, o->mirror, 1, 1, roll};
+	const double common[PAIR_COUNT] = {COMMON_AXIS, COMMON_SWIVEL, COMMON_SCALE, COMMON_ROW,
+		fabs(roll) * 2 * COMMON_ROLL / (double)o->columns};
+	for (int k = 0; k < PAIR_COUNT; k++) {
+		double value = unit[k] * fit->value[k];
+		if (isnan(fit->covariance[k][k]) && k >= PAIR_ROW)
+			value = 0;
+		s->error[values[k]] =
+			hypot(unit[k] * sqrt(fit->covariance[k][k]), grown * common[k]);
+		s->pose[values[k]] = k >= PAIR_ROW ? s->pose[values[k]] + value : value;
+		if ((k == PAIR_SWIVEL && s->error[values[k]] > LOOSE_ANGLE) ||
+			(k == PAIR_SCALE && s->error[values[k]] > LOOSE_SCALE)) {
+			s->pose[values[k]] = o->pose[values[k]];
+			s->error[values[k]] = NAN;
+		}
+	}
+}
+
+/* `residual`: of the pairs. */
+static tomos_status fit_midplane(Search *s, unsigned free, double *residual)
+{
 	const PoseProblem *p = s->problem;
 	const Orbit *o = p->orbit;
 	AxisProblem rows = {.data = p->band, .angles = o->angles, .orbit = o};
@@ -80,19 +136,41 @@ static tomos_status fit_midplane(Search *s)
 	line.row -= (double)p->row;
 	if (p->band->shape[1] == 1)
 		line = (Line){.row = 0};
-	TRY(opposite_make(&pairs, &rows, &line, MOST_COLUMNS));
-	tomos_status status = fit_pairs(s, &pairs, &fit);
-	opposite_free(&pairs);
-	if (status != TOMOS_OK || !fit.solved)
-		return status;
-	fit.value[PAIR_SWIVEL] *= o->mirror;
-	for (int k = 0; k < PAIR_COUNT; k++) {
-		s->error[values[k]] =
-			hypot(sqrt(fit.covariance[k][k]), k == PAIR_AXIS ? COMMON_AXIS : 0);
-		s->pose[values[k]] = fit.value[k];
+	do { /* more rows where there is little in the midplane */
+		TRY(opposite_make(&pairs, &rows, &line, MOST_COLUMNS));
+		s->few = !pairs.full || pose_offset(o, s->pose[POSE_AXIS]);
+		tomos_status status = fit_pairs(s, &pairs, free, &fit);
+		opposite_free(&pairs);
+		TRY(status);
+		line.reach *= 2;
+	} while (fit.residual > EMPTY && line.reach > 0 && 2 * line.reach < p->band->shape[1]);
+	*residual = fit.residual;
+	if (!fit.solved || fit.residual > EMPTY)
+		return TOMOS_OK;
+	take_pairs(s, &fit);
+	return TOMOS_OK;
+}
+
+/* The row around which pairs are most alike. */
+static tomos_status search_row(Search *s)
+{
+	Search best = *s;
+	double least = NAN, height = ROW_STEP * (double)s->problem->orbit->rows;
+	for (int k = 0; k <= 2 * ROW_STEPS; k++) { /* from the middle outwards */
+		int step = k % 2 ? (k + 1) / 2 : -k / 2;
+		Search here = *s;
+		double residual = NAN;
+		here.pose[POSE_ROW] += height * step;
+		for (int i = 0; i < 2; i++)
+			TRY(fit_midplane(&here, FAN_VALUES | 1u << PAIR_SLOPE, &residual));
+		s->before = k == 0 ? residual : s->before;
+		if (k == 0 || residual < CLEARLY * least) {
+			best = here;
+			least = residual;
+		}
 	}
-	if (!p->coarse || s->axis_only)
-		s->before = s->after = fit.residual;
+	best.before = s->before;
+	*s = best;
 	return TOMOS_OK;
 }
 
@@ -104,44 +182,33 @@ static double largest_step(int value, const Orbit *coarse)
 	return value == POSE_ROW ? 0.1 * (double)coarse->rows : value == POSE_ROLL ? 0.1 : 0.05;
 }
 
-static double common_error(int value, const Orbit *coarse)
-{
-	return value == POSE_ROW    ? COMMON_ROW
-	       : value == POSE_ROLL ? 2 * COMMON / (double)coarse->columns
-				    : COMMON_SLANT;
-}
-
-static tomos_status fit_rows(Search *s, int round, double *moved)
+static tomos_status fit_rows(Search *s, unsigned free)
 {
 	const Coarse *c = s->problem->coarse;
-	unsigned free = 1u << POSE_ROW | 1u << POSE_ROLL |
-			(round < 1 || s->no_slant ? 0 : 1u << POSE_SLANT);
 	double pose[POSE_COUNT];
 	PoseStep step;
 	coarse_pose(c, s->pose, pose);
 	TRY(pose_step(c, s->problem->backend, pose, s->reversed, free, &step));
-	s->before = round == 0 ? step.residual : s->before;
-	s->after = step.residual;
-	*moved = 0;
-	if (!step.solved)
-		return TOMOS_OK;
 	for (int k = 0; k < POSE_COUNT; k++) {
 		double most = largest_step(k, &c->orbit);
-		double by = fmin(fmax(step.step[k], -most), most);
-		if (!(free >> k & 1))
-			continue;
-		pose[k] += by;
-		double error = hypot(deviation(step.covariance[k][k]), common_error(k, &c->orbit));
-		s->error[k] = error * (k == POSE_ROW ? (double)c->bin : 1);
-		*moved = fmax(*moved, fabs(by) / most);
-	}
-	bool late = round >= ROUNDS - 2; /* before, the error is that of another pose */
-	s->no_slant = s->no_slant || (late && s->error[POSE_SLANT] > LOOSE_ANGLE);
-	if (s->no_slant) {
-		pose[POSE_SLANT] = s->problem->orbit->pose[POSE_SLANT];
-		s->error[POSE_SLANT] = NAN;
+		if (free >> k & 1 && step.solved)
+			pose[k] += fmin(fmax(step.step[k], -most), most);
 	}
 	fine_pose(c, pose, s->pose);
+	double variance = step.solved ? step.covariance[POSE_SLANT][POSE_SLANT] : HUGE_VAL;
+	s->error[POSE_SLANT] = hypot(deviation(variance), COMMON_SLANT);
+	return TOMOS_OK;
+}
+
+/* The slant, in turn with the pairs, if the scan determines it. */
+static tomos_status fit_slant(Search *s, int round)
+{
+	if (!isnan(s->error[POSE_SLANT]))
+		TRY(fit_rows(s, 1u << POSE_SLANT));
+	if (round > 1 && s->error[POSE_SLANT] > LOOSE_SLANT)
+		s->error[POSE_SLANT] = NAN;
+	if (isnan(s->error[POSE_SLANT]))
+		s->pose[POSE_SLANT] = s->problem->orbit->pose[POSE_SLANT];
 	return TOMOS_OK;
 }
 
@@ -155,25 +222,80 @@ static tomos_status report(const Search *s, int done)
 	return TOMOS_OK;
 }
 
+/* Where pairs do not determine the row: errors of the other values are how far they follow it, and
+ * those that follow it too far are as given. */
+static tomos_status doubt_row(Search *s)
+{
+	static const int values[] = {POSE_SWIVEL, POSE_SCALE, POSE_AXIS, POSE_ROLL};
+	static const double loose[] = {LOOSE_ANGLE, LOOSE_SCALE, HUGE_VAL, LOOSE_ANGLE};
+	double residual, error[POSE_COUNT];
+	unsigned free = FAN_VALUES | 1u << PAIR_SLOPE;
+	Search other = *s;
+	other.pose[POSE_ROW] += s->tilted ? 1 : DOUBT * (double)s->problem->orbit->rows;
+	TRY(fit_midplane(&other, free, &residual));
+	memcpy(error, s->error, sizeof error);
+	for (int i = 0; i < COUNT(values); i++) {
+		int k = values[i];
+		error[k] = hypot(error[k], other.pose[k] - s->pose[k]);
+		if (error[k] < loose[i] || k == POSE_AXIS)
+			continue;
+		error[k] = NAN;
+		s->pose[k] = s->problem->orbit->pose[k];
+		free &= ~(1u << (k == POSE_SWIVEL   ? PAIR_SWIVEL
+				  : k == POSE_SCALE ? PAIR_SCALE
+						    : PAIR_SLOPE));
+	}
+	error[POSE_ROW] = NAN;
+	TRY(fit_midplane(s, free, &s->after));
+	memcpy(s->error, error, sizeof error);
+	return TOMOS_OK;
+}
+
+/* Where pairs are not much alike: only axis and roll. */
+static tomos_status keep_sure(Search *s)
+{
+	static const int unsure[] = {POSE_SLANT, POSE_SWIVEL, POSE_SCALE};
+	for (int i = 0; i < COUNT(unsure); i++) {
+		s->pose[unsure[i]] = s->problem->orbit->pose[unsure[i]];
+		s->error[unsure[i]] = NAN;
+	}
+	TRY(fit_midplane(s, 1u << PAIR_AXIS | 1u << PAIR_SLOPE, &s->after));
+	s->error[POSE_ROW] = NAN;
+	return TOMOS_OK;
+}
+
+/* A first estimate of the midplane. */
+static tomos_status find_midplane(Search *s)
+{
+	enum { TILT = 1u << POSE_ROW | 1u << POSE_ROLL };
+	tomos_status status = TOMOS_OK;
+	for (int i = 0; i < 2 && status == TOMOS_OK; i++) {
+		TRY(fit_midplane(s, FAN_VALUES, &s->after));
+		s->before = i ? s->before : s->after;
+		status = fit_rows(s, i ? TILT | 1u << POSE_SLANT : TILT);
+	}
+	s->tilted = status == TOMOS_OK;
+	return status == TOMOS_UNSUPPORTED ? search_row(s) : status;
+}
+
 static tomos_status refine(Search *s)
 {
-	double moved = 1;
-	for (int round = 0; round < ROUNDS && moved > 0.01; round++) {
-		TRY(fit_midplane(s));
-		if (!s->problem->coarse)
-			return TOMOS_OK;
-		tomos_status status = fit_rows(s, round, &moved);
-		if (status == TOMOS_UNSUPPORTED) { /* no reconstruction from these views */
-			s->axis_only = true;
-			memcpy(s->pose + 1, s->problem->orbit->pose + 1,
-				(POSE_COUNT - 1) * sizeof *s->pose);
-			break;
-		}
-		TRY(status);
-		TRY(report(s, round + 1));
-		moved = round < 2 ? 1 : moved;
+	if (!s->problem->coarse) {
+		TRY(fit_midplane(s, FAN_VALUES, &s->after));
+		s->before = s->after;
+		return TOMOS_OK;
 	}
-	return fit_midplane(s);
+	TRY(find_midplane(s));
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int more = 0; more < MORE; more++)
+			TRY(fit_midplane(s, FAN_VALUES | LINE_VALUES, &s->after));
+		TRY(fit_slant(s, round));
+		TRY(report(s, round + 1));
+	}
+	TRY(fit_midplane(s, FAN_VALUES | LINE_VALUES, &s->after));
+	if (s->after > POOR)
+		return keep_sure(s);
+	return s->few || isnan(s->error[POSE_ROW]) ? doubt_row(s) : TOMOS_OK;
 }
 
 /* ---- the whole search ------------------------------------------------------------------------ */
@@ -200,7 +322,7 @@ static tomos_status start(Search *s, const tomos_axis_options *options)
 
 tomos_status pose_find(const PoseProblem *p, const tomos_axis_options *options, tomos_pose *pose)
 {
-	Search s = {.problem = p};
+	Search s = {.problem = p, .before = NAN};
 	double detector = p->orbit->detector;
 	TRY(start(&s, options));
 	TRY(report(&s, 0));

@@ -5,7 +5,7 @@
  * the errors of that approximate inverse are small against those of a wrong pose. What is left is
  * compared on the measured pixels: where a value of the pose moves these by d, the residual C b
  * changes by C (d . grad b) - d . grad C b. A shift that the volume can follow has no part in that
- * difference. Works for full and short scans and offset detectors alike.
+ * difference. For full turns of objects within the field of view.
  */
 #include <math.h>
 #include <string.h>
@@ -234,19 +234,24 @@ static void choose_rows(Step *s)
 
 #define OFFSET 0.75 /* the shorter side of an offset detector, relative to the longer one */
 
-static bool offset(const Step *s)
+bool pose_offset(const Orbit *orbit, double axis)
 {
-	double last = (double)(s->coarse->orbit.columns - 1), axis = s->pose[POSE_AXIS];
+	double last = (double)(orbit->columns - 1);
 	return fmin(axis, last - axis) < OFFSET * fmax(axis, last - axis);
+}
+
+static bool full_turn(const Orbit *o)
+{
+	double sweep = o->angles[o->views - 1] - o->angles[0];
+	return sweep * (double)o->views > 1.99 * M_PI * (double)(o->views - 1);
 }
 
 /* The grid that the detector sees, with voxels of a pixel's size at the axis. */
 static void choose_grid(Step *s)
 {
 	const Orbit *o = &s->coarse->orbit;
-	double axis = s->pose[POSE_AXIS], row = s->pose[POSE_ROW];
-	double last = (double)(o->columns - 1);
-	double far = offset(s) ? fmax(axis, last - axis) : 0.5 * last;
+	double row = s->pose[POSE_ROW];
+	double far = 0.5 * (double)(o->columns - 1);
 	double high = fmax(row, (double)(o->rows - 1) - row);
 	double size = o->width * o->source / (o->detector * s->pose[POSE_SCALE]);
 	int64_t wide = 2 * (int64_t)ceil(fmin(far, 1.5 * (double)o->columns)) + 2;
@@ -270,10 +275,10 @@ static tomos_status step_open(Step *s, bool reversed, unsigned free)
 	choose_rows(s);
 	s->how = tomos_analytic_defaults();
 	s->how.filter = "hann";
-	if (truncated(s->coarse, false) && !offset(s))
-		return fail(TOMOS_UNSUPPORTED,
-			"the object is wider than the detector: what reconstruction leaves of its "
-			"projections does not show the pose");
+	if (truncated(s->coarse, false) || pose_offset(o, s->pose[POSE_AXIS]) || !full_turn(o))
+		return fail(TOMOS_UNSUPPORTED, "what reconstruction leaves of the projections "
+					       "shows the pose for full turns "
+					       "of objects within the field of view");
 	TRY(orbit_geometry(&s->upright, o, pose, reversed));
 	TRY(tomos_op_projector(&s->forward, s->backend, &s->grid, s->upright, NULL));
 	TRY(mem_alloc(&s->places, 2 * pixels, sizeof(float), "places of pixels"));

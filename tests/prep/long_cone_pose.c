@@ -1,5 +1,6 @@
-/* Campaign on simulated cone beam scans: the whole pose of the detector. What is asked of scans of
- * solid objects is counted; standard errors have to cover the errors of all. */
+/* Campaign on simulated cone beam scans: the whole pose of the detector, for unlike objects. Values
+ * that are reported have to be as near to the truth as their standard errors say; of full turns it
+ * is counted how many are within the limits. */
 #include "prep/cone_scenes.h"
 #include <time.h>
 
@@ -29,14 +30,15 @@ static double fdk_seconds(const ConeScene *s)
 	return took;
 }
 
-enum { MOST_ERRORS = 6 }; /* standard errors that a value may be off */
+enum { MOST_ERRORS = 5 }; /* standard errors that a value may be off */
+enum { TIMED = 5 };       /* scans whose time is compared with that of FDK */
 
 /* asked: of how many scans (per cent) each value has to be within its limit. */
 static void campaign(ConeArc arc, int first, int scans, const double asked[POSE_COUNT])
 {
 	static const double limits[POSE_COUNT] = {0.25, 2, 0.05, 0.3, 0.3, 0.2};
 	static const double unit[POSE_COUNT] = {1, 1, 180 / M_PI, 180 / M_PI, 180 / M_PI, 100};
-	double worst[POSE_COUNT] = {0};
+	double worst[POSE_COUNT] = {0}, took = 0, fdk = 0;
 	int wrong = 0, within[POSE_COUNT] = {0}, found[POSE_COUNT] = {0};
 	for (int i = first; i < first + scans; i++) {
 		ConeScene s = {.seed = (uint64_t)(100 + i),
@@ -44,7 +46,7 @@ static void campaign(ConeArc arc, int first, int scans, const double asked[POSE_
 			.rows = SIZE,
 			.views = VIEWS,
 			.arc = arc,
-			.object = OBJECT_SOLIDS,
+			.object = (ConeObject)(i % 5),
 			.noise = 0.02,
 			.tilted = true,
 			.offset = 20};
@@ -54,8 +56,11 @@ static void campaign(ConeArc arc, int first, int scans, const double asked[POSE_
 		tomos_geometry *nominal = cone_nominal(&s, factor, i % 2);
 		double begin = seconds();
 		OK(tomos_pose_find(&pose, NULL, NULL, &s.array, nominal, NULL, NULL));
-		double took = seconds() - begin;
-		double fdk = arc == ARC_SHORT ? NAN : fdk_seconds(&s); /* the detector is offset */
+		double now = seconds() - begin;
+		if (arc != ARC_SHORT && i < TIMED) { /* FDK rejects short scans with an offset */
+			took += now;
+			fdk += fdk_seconds(&s);
+		}
 		tomos_geometry_free(nominal);
 		printf("arc %d scan %2d object %d D %.1f M %.1f:", (int)arc, i, (int)s.object,
 			s.detector / SIZE, s.detector / s.source);
@@ -70,20 +75,21 @@ static void campaign(ConeArc arc, int first, int scans, const double asked[POSE_
 			within[k] += fabs(error) <= limits[k];
 		}
 		wrong += pose.reversed != i % 2;
-		printf(" %.4f to %.4f, %.2f s, FDK %.2f s%s\n", pose.before, pose.after, took, fdk,
+		printf(" %.4f to %.4f, %.2f s%s\n", pose.before, pose.after, now,
 			pose.reversed != i % 2 ? " DIRECTION" : "");
 		fflush(stdout);
 		cone_scene_free(&s);
 	}
 	for (int k = 0; k < POSE_COUNT; k++)
 		printf("  value %d: found in %d of %d scans, %d within %g, off by at most %.1f "
-		       "standard "
-		       "errors\n",
+		       "standard errors\n",
 			k, found[k], scans, within[k], limits[k], worst[k]);
 	for (int k = 0; k < POSE_COUNT; k++) {
 		assert_true(worst[k] <= MOST_ERRORS);
 		assert_true(within[k] >= asked[k] / 100 * found[k]);
 	}
+	printf("  first scans: %.2f s of processor time, FDK %.2f s\n", took, fdk);
+	assert_true(took <= fdk);
 	assert_int_equal(wrong, 0);
 }
 
@@ -96,21 +102,21 @@ static int scans_asked(void)
 static void test_full(void **state)
 {
 	(void)state;
-	static const double asked[POSE_COUNT] = {100, 90, 90, 60, 90, 50};
+	static const double asked[POSE_COUNT] = {90, 80, 80, 80, 90, 60};
 	campaign(ARC_FULL, 0, scans_asked(), asked);
 }
 
 static void test_short(void **state)
 {
 	(void)state;
-	static const double asked[POSE_COUNT] = {0};
+	static const double asked[POSE_COUNT] = {80};
 	campaign(ARC_SHORT, 0, scans_asked(), asked);
 }
 
 static void test_offset(void **state)
 {
 	(void)state;
-	static const double asked[POSE_COUNT] = {0};
+	static const double asked[POSE_COUNT] = {80};
 	campaign(ARC_OFFSET, 0, scans_asked(), asked);
 }
 
