@@ -2,7 +2,8 @@
  * anywhere (tile.h). The 2 x 2 pixels of a patch are next to each other in the window, so that a
  * voxel reads (back) or adds to (forward) its four pixels at once. Window, back: [row][column] of
  * pairs of pixels, one above the other, so that a patch is two pairs; forward: [row][column] of
- * patches, which overlap in pixels.
+ * patches, which overlap in pixels. In a single slice with one detector row, patches are two
+ * neighbouring pixels of that row.
  */
 #include "backend/cpu/level/tile.h"
 
@@ -18,9 +19,9 @@ typedef struct {
 	vf right[SPAN], up[SPAN], weight[SPAN];
 } Hits;
 
-/* `clipped`: some voxels are beside the detector. */
+/* `clipped`: some voxels are beside the detector. `planar`: all are in its only row. */
 INLINE void strip_hits(const Strip s, int64_t count, float x0, Hits *hits, const Weighing weighing,
-	const int fans, const int square, const int clipped)
+	const int fans, const int square, const int clipped, const int planar)
 {
 	vf x = vf_all(x0), bend = x0 * s.bend, near2 = s.near2, near2_step = s.near2_step;
 	for (int64_t i = 0; i < count; i++) {
@@ -30,9 +31,11 @@ INLINE void strip_hits(const Strip s, int64_t count, float x0, Hits *hits, const
 			p.row = vf_min(vf_max(p.row, s.below), s.above);
 		}
 		vf c = vf_floor(p.column), r = vf_floor(p.row);
-		hits->cell[i] = vf_truncate(r * s.width + c * s.unit + s.first);
+		vf place = c * s.unit + s.first;
+		hits->cell[i] = vf_truncate(planar ? place : r * s.width + place);
 		hits->right[i] = p.column - c;
-		hits->up[i] = p.row - r;
+		if (!planar)
+			hits->up[i] = p.row - r;
 		hits->weight[i] = p.weight;
 		x += 1;
 		bend += s.bend;
@@ -49,17 +52,17 @@ static void strip_hit(
 {
 	Weighing weighing = look->weighing;
 	if (weighing == WEIGH_PARALLEL)
-		strip_hits(*s, count, x0, hits, WEIGH_PARALLEL, 0, 0, 1);
+		strip_hits(*s, count, x0, hits, WEIGH_PARALLEL, 0, 0, 1, 0);
 	else if (look->square)
-		strip_hits(*s, count, x0, hits, weighing, look->fans, 1, 1);
+		strip_hits(*s, count, x0, hits, weighing, look->fans, 1, 1, 0);
 	else if (weighing == WEIGH_SAME)
-		strip_hits(*s, count, x0, hits, WEIGH_SAME, 0, 0, 1);
+		strip_hits(*s, count, x0, hits, WEIGH_SAME, 0, 0, 1, 0);
 	else if (weighing == WEIGH_DEPTH)
-		strip_hits(*s, count, x0, hits, WEIGH_DEPTH, 0, 0, 1);
+		strip_hits(*s, count, x0, hits, WEIGH_DEPTH, 0, 0, 1, 0);
 	else if (clipped)
-		strip_hits(*s, count, x0, hits, WEIGH_DISTANCE, 0, 0, 1);
+		strip_hits(*s, count, x0, hits, WEIGH_DISTANCE, 0, 0, 1, 0);
 	else
-		strip_hits(*s, count, x0, hits, WEIGH_DISTANCE, 0, 0, 0);
+		strip_hits(*s, count, x0, hits, WEIGH_DISTANCE, 0, 0, 0, 0);
 }
 
 static void load_window(const TileView *t, const Cells *cells)
@@ -128,6 +131,24 @@ static void forward_strip(const Hits *hits, float *patches, int64_t count, const
 	}
 }
 
+static void back_strip_planar(const Hits *hits, const float *line, int64_t count, float *sums)
+{
+	for (int64_t i = 0; i < count; i++) {
+		vf right, left = vf_load_twos(line, &hits->cell[i], &right);
+		vf value = hits->weight[i] * (left + hits->right[i] * (right - left));
+		vf_store(sums + i * TILE, vf_load(sums + i * TILE) + value);
+	}
+}
+
+static void forward_strip_planar(const Hits *hits, float *pairs, int64_t count, const float *values)
+{
+	for (int64_t i = 0; i < count; i++) {
+		vf value = hits->weight[i] * vf_load(values + i * TILE);
+		vf right = value * hits->right[i];
+		vf_add_twos(pairs, (const int32_t *)&hits->cell[i], value - right, right);
+	}
+}
+
 INLINE void project_strip(const TileView *t, const Cells *cells, const TileStrip *s)
 {
 	Hits hits;
@@ -138,10 +159,52 @@ INLINE void project_strip(const TileView *t, const Cells *cells, const TileStrip
 		back_strip(&hits, t->window, s->count, s->voxels);
 }
 
+INLINE void project_strip_planar(const TileView *t, const Cells *cells, const TileStrip *s)
+{
+	Hits hits;
+	if (t->look.weighing == WEIGH_DISTANCE && !cells->clipped)
+		strip_hits(s->strip, s->count, s->x0, &hits, WEIGH_DISTANCE, 0, 1, 0, 1);
+	else
+		strip_hits(s->strip, s->count, s->x0, &hits, t->look.weighing, 0, 1, 1, 1);
+	if (t->what->direction == FORWARD)
+		forward_strip_planar(&hits, t->window, s->count, s->voxels);
+	else
+		back_strip_planar(&hits, t->window, s->count, s->voxels);
+}
+
+/* Adds the pairs of a window to the pixels of the only row. */
+static void give_line(const TileView *t, const Cells *cells)
+{
+	int64_t first = cells->low[0], wide = cells->size[0];
+	int64_t columns = t->what->plan->model.columns;
+	float *pixels = image_row(t, 0);
+	for (int64_t c = max64(0, -first); c < min64(wide, columns - first); c++)
+		pixels[first + c] += t->window[2 * c];
+	for (int64_t c = max64(0, -first - 1); c < min64(wide, columns - first - 1); c++)
+		pixels[first + c + 1] += t->window[2 * c + 1];
+}
+
+static void project_planar(const TileView *t, const Box *block, const Cells *cells)
+{
+	bool forward = t->what->direction == FORWARD;
+	int64_t wide = cells->size[0];
+	if (forward)
+		memset(t->window, 0, (size_t)(2 * (wide + LANES)) * sizeof(float));
+	else
+		load_line(t, 0, cells->low[0], wide + 1, t->window);
+	project_strips(t, block, cells, 0, project_strip_planar);
+	if (forward)
+		give_line(t, cells);
+}
+
 static void project_block(const TileView *t, const Box *block, const Cells *cells)
 {
 	bool forward = t->what->direction == FORWARD;
 	int64_t patches = cells->size[0] * cells->size[1];
+	if (t->what->plan->model.planar) {
+		project_planar(t, block, cells);
+		return;
+	}
 	if (forward)
 		memset(t->window, 0, (size_t)(4 * (patches + LANES)) * sizeof(float));
 	else

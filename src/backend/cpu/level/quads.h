@@ -5,8 +5,9 @@
 
 #include "backend/cpu/level/simd.h"
 
-/* 128 bits of a vector. */
+/* 128 and 64 bits of a vector. */
 typedef float quad __attribute__((vector_size(16)));
+typedef float duo __attribute__((vector_size(8)));
 
 static inline quad vf_quarter(vf v, const int q)
 {
@@ -162,6 +163,31 @@ static inline vf vf_load_twos(const float *p, const vi *at, vf *next)
 	*next = (vf){even[1], even[3], odd[1], odd[3]};
 	return (vf){even[0], even[2], odd[0], odd[2]};
 #endif
+}
+
+/* p[at] += first, p[at + 1] += second, one lane after the other; the places are in memory. */
+static inline void vf_add_twos(float *p, const int32_t *at, vf first, vf second)
+{
+	float pairs[LANES][2];
+#if defined UNPACK
+	vf low = UNPACK(lo, ps, first, second), high = UNPACK(hi, ps, first, second);
+	for (int q = 0; q < LANES / 4; q++) {
+		quad two[2] = {vf_quarter(low, q), vf_quarter(high, q)};
+		memcpy(pairs[4 * q], two, sizeof two);
+	}
+#else
+	for (int l = 0; l < LANES; l++) {
+		pairs[l][0] = first[l];
+		pairs[l][1] = second[l];
+	}
+#endif
+	for (int l = 0; l < LANES; l++) {
+		duo sum, more;
+		memcpy(&sum, p + at[l], sizeof sum);
+		memcpy(&more, pairs[l], sizeof more);
+		sum += more;
+		memcpy(p + at[l], &sum, sizeof sum);
+	}
 }
 
 #endif

@@ -103,6 +103,17 @@ static inline double widest_reach(const double widths[3])
 	return 0.5001 * (wide + fmin(sqrt(fmax(square, 0)), wide)) + 1e-4;
 }
 
+/* As fmin and fmax for numbers, without a call. */
+static inline double lesser(double a, double b)
+{
+	return b < a ? b : a;
+}
+
+static inline double greater(double a, double b)
+{
+	return b > a ? b : a;
+}
+
 /* Extremes are at the corners, if the depth is positive in all of them: those of columns and rows,
  * and of the products of edge widths and depth^2, which are linear in the position. */
 static inline Range block_range(const Look *look, const Box *block)
@@ -110,21 +121,21 @@ static inline Range block_range(const Look *look, const Box *block)
 	Range range = {{HUGE_VAL, HUGE_VAL}, {-HUGE_VAL, -HUGE_VAL}, 0, HUGE_VAL, {0, 0}};
 	const double *f[2] = {look->column, look->row};
 	double widths[2][3] = {{0}};
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < (block->high[2] - block->low[2] > 1 ? 8 : 4); i++) {
 		const double at[3] = {(double)(i & 1 ? block->high[0] - 1 : block->low[0]),
 			(double)(i & 2 ? last_lane(block) : block->low[1]),
 			(double)(i & 4 ? block->high[2] - 1 : block->low[2])};
-		double depth = linear(look->depth, at);
-		range.nearest = fmin(range.nearest, depth);
+		double depth = linear(look->depth, at), nearer = 1 / depth;
+		range.nearest = lesser(range.nearest, depth);
 		for (int a = 0; a < 2; a++) {
 			bool same = a == 1 && look->fans;
-			double p = linear(f[a], at) / (same ? 1 : depth), bend = same ? 0 : p;
-			double slope = (f[a][0] - bend * look->depth[0]) / (same ? 1 : depth);
-			range.least[a] = fmin(range.least[a], p);
-			range.most[a] = fmax(range.most[a], p);
-			range.steepest = fmax(range.steepest, fabs(slope));
-			for (int b = 0; b < 3; b++)
-				widths[a][b] = fmax(widths[a][b],
+			double p = linear(f[a], at) * (same ? 1 : nearer), bend = same ? 0 : p;
+			double slope = (f[a][0] - bend * look->depth[0]) * (same ? 1 : nearer);
+			range.least[a] = lesser(range.least[a], p);
+			range.most[a] = greater(range.most[a], p);
+			range.steepest = greater(range.steepest, fabs(slope));
+			for (int b = 0; b < 3 && look->footprints; b++)
+				widths[a][b] = greater(widths[a][b],
 					fabs(f[a][b] - bend * look->depth[b]) * (same ? 1 : depth));
 		}
 	}
@@ -304,8 +315,10 @@ static inline void strip_fill(const Look *look, const Cells *cells, const Lines 
 		nearer.half[h] = 1 / (lines->depth.half[h] + x * dx);
 	Coordinate u =
 		strip_coordinate(&lines->column, look->column, x, &nearer, dx, low[0], high[0]);
-	Coordinate v = strip_coordinate(&lines->row, look->row, x, look->fans ? &one : &nearer,
-		look->fans ? 0 : dx, low[1], high[1]);
+	Coordinate v = {{{{0}}}, {{{0}}}, {{{0}}}};
+	if (!look->plan->model.planar)
+		v = strip_coordinate(&lines->row, look->row, x, look->fans ? &one : &nearer,
+			look->fans ? 0 : dx, low[1], high[1]);
 	vf near = doubles_float(&nearer), c = doubles_float(&u.whole), r = doubles_float(&v.whole);
 	s->column = doubles_float(&u.fraction);
 	s->column_step = doubles_float(&u.step);
