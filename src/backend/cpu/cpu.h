@@ -63,8 +63,6 @@ bool LEVEL(slice_applies)(const ProjectRequest *what);
 tomos_status LEVEL(slice_forward)(const ProjectRequest *what);
 tomos_status LEVEL(slice_back)(const ProjectRequest *what);
 tomos_status LEVEL(slice_step)(const ProjectRequest *what, const FusedUpdate *step);
-bool LEVEL(fan_applies)(const ProjectRequest *what);
-tomos_status LEVEL(fan_forward)(const ProjectRequest *what);
 bool LEVEL(upright_applies)(const ProjectRequest *what);
 tomos_status LEVEL(upright_forward)(const ProjectRequest *what);
 tomos_status LEVEL(upright_back)(const ProjectRequest *what);

@@ -29,7 +29,6 @@ static const OptimisedKernel optimised[] = {
 		LEVEL(slice_step)},
 	{"slice", KERNEL_voxel, ADJOINT, LEVEL(slice_applies), LEVEL(slice_back),
 		LEVEL(slice_step)},
-	{"fan_forward", KERNEL_joseph, FORWARD, LEVEL(fan_applies), LEVEL(fan_forward), NULL},
 	{"upright", KERNEL_joseph, FORWARD, LEVEL(upright_applies), LEVEL(upright_forward), NULL},
 	{"upright", KERNEL_joseph, ADJOINT, LEVEL(upright_applies), LEVEL(upright_back), NULL},
 	{"column", KERNEL_voxel, FORWARD, LEVEL(column_forward_applies), LEVEL(column_forward),

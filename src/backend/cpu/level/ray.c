@@ -3,11 +3,11 @@
  * LANES rays of one detector row are followed together from plane to plane. The volume is divided
  * into parts of PLANES planes, copied so that the four voxels around a ray are consecutive (ray.h):
  * one load per ray, then a transposition of 4 x 4 squares. The adjoint adds to the same four
- * floats. Derivatives with respect to poses (kernel/pose.h) are sums over the same floats.
+ * floats. Derivatives with respect to poses (kernel/pose.h) are sums over the same floats. In a
+ * single slice with its rays, two voxels take the place of four.
  */
 #include <stdatomic.h>
-#include "backend/cpu/level/ray.h"
-#include "kernel/pose.h"
+#include "backend/cpu/level/ray_pose.h"
 
 enum {
 	TOGETHER = 16, /* vectors of rays */
@@ -15,7 +15,7 @@ enum {
 	BESIDE = 64,   /* rows of a part, and voxels of a row */
 	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* fit into the L2 cache */
 };
-static const int64_t part_size[3] = {PLANES, BESIDE, BESIDE};
+static const int64_t part_size[3] = {PLANES, BESIDE, BESIDE}, planar_size[3] = {32, 1, 256};
 
 bool LEVEL(ray_applies)(const ProjectRequest *what)
 {
@@ -77,13 +77,16 @@ static int rays_some(const RayPart *part, const RayRow *row, int64_t *from, int6
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-typedef struct {
-	RayPart part;
-	int64_t bands;
-	Window *windows; /* of the part in each view */
-	float *copy;
-	bool pose; /* derivatives instead of the sums themselves */
-} Forward;
+static void fill_planar(const Forward *f)
+{
+	const RayPart *part = &f->part;
+	const float *from = ray_voxels(part);
+	memset(f->copy, 0, (size_t)(part->n[0] * part->plane) * sizeof *f->copy);
+	for (int64_t k = 0; k < part->n[0]; k++)
+		for (int64_t c = 0; c < part->n[2]; c++)
+			f->copy[k * part->plane + c + 1] =
+				from[k * part->stride[0] + c * part->stride[2]];
+}
 
 /* Row `index` of all planes of the copy. */
 static void fill_row(void *user, int64_t index)
@@ -104,16 +107,21 @@ static void fill_row(void *user, int64_t index)
 }
 
 /* Sums of LANES rays over the planes of the part. */
-INLINE vf sum_planes(const Forward *f, const RayRow *row, Rays *rays, const int inside)
+INLINE vf sum_planes(
+	const Forward *f, const RayRow *row, Rays *rays, const int inside, const int planar)
 {
 	const float *plane = f->copy + row->from * f->part.plane;
 	vf sum = {0};
 	for (int64_t k = row->from; k < row->to; k++, plane += f->part.plane) {
-		vf fraction[2], x[4];
-		vi at = rays_visit(&f->part, rays, inside, fraction);
-		vf_load_fours(plane, at, x);
-		vf low = x[0] + fraction[0] * (x[1] - x[0]),
-		   high = x[2] + fraction[0] * (x[3] - x[2]);
+		vf fraction[2], x[4], low, high;
+		vi at = rays_visit(&f->part, rays, inside, planar, fraction);
+		if (planar) {
+			low = vf_load_twos(plane, &at, &high);
+		} else {
+			vf_load_fours(plane, at, x);
+			low = x[0] + fraction[0] * (x[1] - x[0]);
+			high = x[2] + fraction[0] * (x[3] - x[2]);
+		}
 		sum += low + fraction[1] * (high - low);
 	}
 	return sum * rays->step;
@@ -121,106 +129,10 @@ INLINE vf sum_planes(const Forward *f, const RayRow *row, Rays *rays, const int 
 
 static inline vf sum_rays(const Forward *f, const RayRow *row, Rays *rays)
 {
-	return rays->inside ? sum_planes(f, row, rays, 1) : sum_planes(f, row, rays, 0);
-}
-
-/* Sums of LANES rays over planes: of the values I, of their slopes along axes[1] and axes[2], and
- * of both slopes times the distance from plane row->from. */
-enum { SUM_VALUE, SUM_SLOPE, SUM_MOMENT = 3, PLANE_SUMS = 5 };
-
-/* The rays are moved by `nudge` units. Returns whether, before that, one of them passed exactly
- * through voxel centres along one of the axes. */
-static inline bool add_planes(
-	const Forward *f, const RayRow *row, Rays rays, int32_t nudge, vf sums[PLANE_SUMS])
-{
-	const float *plane = f->copy + row->from * f->part.plane;
-	vf ahead = {0};
-	vi centred = {0};
-	for (int i = 0; i < 2; i++)
-		rays.offset[i] = (vi)((vu)rays.offset[i] + (uint32_t)nudge);
-	for (int64_t k = row->from; k < row->to; k++, plane += f->part.plane, ahead += 1) {
-		vf fraction[2], x[4];
-		for (int i = 0; i < 2; i++)
-			centred |= (rays.offset[i] & OFFSET_MASK) == (nudge & OFFSET_MASK);
-		vi at = rays_visit(&f->part, &rays, 0, fraction);
-		vf_load_fours(plane, at, x);
-		vf one = x[1] - x[0], two = x[3] - x[2], low = x[0] + fraction[0] * one;
-		vf b = one + fraction[1] * (two - one), c = x[2] + fraction[0] * two - low;
-		sums[SUM_VALUE] += low + fraction[1] * c;
-		sums[SUM_SLOPE] += b;
-		sums[SUM_SLOPE + 1] += c;
-		sums[SUM_MOMENT] += ahead * b;
-		sums[SUM_MOMENT + 1] += ahead * c;
-	}
-	return vi_any(centred & (rays.step > 0));
-}
-
-/* The derivative of rays through voxel centres is the mean of those on both sides. */
-static inline void plane_sums(
-	const Forward *f, const RayRow *row, const Rays *rays, vf sums[PLANE_SUMS])
-{
-	vf length = rays->step;
-	memset(sums, 0, PLANE_SUMS * sizeof *sums);
-	if (add_planes(f, row, *rays, 1, sums)) {
-		length *= 0.5F;
-		(void)add_planes(f, row, *rays, -1, sums);
-	}
-	for (int i = 0; i < PLANE_SUMS; i++)
-		sums[i] *= length;
-}
-
-/* out = x cross y in the order of part->axes. */
-static inline void cross_along(const RayPart *part, const vf x[3], const vf y[3], vf out[3])
-{
-	float sign = part->axes[0] == 1 ? 1 : -1; /* whether that order is cyclic */
-	out[0] = sign * (x[1] * y[2] - x[2] * y[1]);
-	out[1] = sign * (x[2] * y[0] - x[0] * y[2]);
-	out[2] = sign * (x[0] * y[1] - x[1] * y[0]);
-}
-
-/* The slopes of some sums as a gradient that does not change along the ray. */
-static inline void gradient(const vf slopes[2], const float step[3], const vf follow[3], vf g[3])
-{
-	g[1] = slopes[0] * (1 / step[1]);
-	g[2] = slopes[1] * (1 / step[2]);
-	g[0] = -(follow[1] * g[1] + follow[2] * g[2]);
-}
-
-/* The derivatives of LANES rays by pose_ray's formulas, in the order of the axes of space. */
-static inline void pose_rays(
-	const Forward *f, const RayRow *row, const Rays *rays, vf derivative[POSE_NUMBERS])
-{
-	const RayPart *part = &f->part;
-	const tomos_grid *grid = &part->what->plan->grid;
-	vf sums[PLANE_SUMS], g[3], moved[3], point[3], follow[3], turn[3][3];
-	float step[3];
-	plane_sums(f, row, rays, sums);
-	for (int i = 0; i < 3; i++) {
-		int a = part->axes[i];
-		double low = grid->first[a] + (double)part->box.low[a] * grid->step[a];
-		step[i] = (float)grid->step[a];
-		vf at = vf_all((float)row->from);
-		if (i > 0)
-			at = vi_float(rays->whole[i - 1]) - 1 +
-			     vi_float(rays->offset[i - 1]) * (float)(1 / OFFSET_ONE);
-		point[i] = (float)low + at * step[i];
-		follow[i] = i == 0 ? vf_all(1)
-				   : vi_float(rays->slope[i - 1]) *
-					     (float)(1 / OFFSET_ONE * grid->step[a] /
-						     grid->step[part->axes[0]]);
-	}
-	gradient(sums + SUM_SLOPE, step, follow, g);
-	gradient(sums + SUM_MOMENT, step, follow, moved);
-	for (int i = 0; i < 3; i++)
-		moved[i] *= step[0]; /* times the distance along the dominant axis */
-	vf shorter[3] = {-sums[SUM_VALUE], {0}, {0}};
-	cross_along(part, point, g, turn[0]);
-	cross_along(part, follow, moved, turn[1]);
-	cross_along(part, follow, shorter, turn[2]);
-	for (int i = 0; i < 3; i++) {
-		derivative[part->axes[i]] = g[i];
-		derivative[3 + part->axes[i]] = turn[0][i] + turn[1][i] + turn[2][i];
-	}
+	if (f->part.planar)
+		return rays->inside ? sum_planes(f, row, rays, 1, 1)
+				    : sum_planes(f, row, rays, 0, 1);
+	return rays->inside ? sum_planes(f, row, rays, 1, 0) : sum_planes(f, row, rays, 0, 0);
 }
 
 static inline void add_pixels(float *pixels, int64_t count, vf sum)
@@ -290,7 +202,7 @@ static void forward_band(void *user, int64_t index)
 static bool axis_used(const ProjectRequest *what, int axis)
 {
 	const Plan *plan = what->plan;
-	RayPart part = ray_part(what, axis, &what->box);
+	RayPart part = ray_part(what, axis, &what->box, false);
 	Window all = {{0, 0}, {plan->model.columns, plan->model.rows}};
 	for (int64_t i = what->first; i < what->first + what->count; i++)
 		if (window_has(&part, &plan->views[i], &all, 1) ||
@@ -299,21 +211,29 @@ static bool axis_used(const ProjectRequest *what, int axis)
 	return false;
 }
 
+static inline const int64_t *sub_size(const RayPart *whole)
+{
+	return whole->planar ? planar_size : part_size;
+}
+
 static RayPart sub_part(const RayPart *whole, const int64_t at[3])
 {
 	Box box = whole->box;
 	for (int i = 0; i < 3; i++) {
 		int a = whole->axes[i];
 		box.low[a] += at[i];
-		box.high[a] = min64(box.low[a] + part_size[i], box.high[a]);
+		box.high[a] = min64(box.low[a] + sub_size(whole)[i], box.high[a]);
 	}
-	return ray_part(whole->what, whole->axes[0], &box);
+	return ray_part(whole->what, whole->axes[0], &box, whole->planar);
 }
 
 static void forward_part(Forward *f)
 {
 	int64_t count = f->part.what->count, rows = 0;
-	parallel_for(f->part.n[1] + 2, fill_row, f);
+	if (f->part.planar)
+		fill_planar(f);
+	else
+		parallel_for(f->part.n[1] + 2, fill_row, f);
 	parallel_for(count, find_window, f);
 	for (int64_t i = 0; i < count; i++)
 		rows = max64(rows, f->windows[i].high[1] - f->windows[i].low[1]);
@@ -323,11 +243,13 @@ static void forward_part(Forward *f)
 
 static void forward_axis(Forward *f, const ProjectRequest *what, int axis)
 {
-	RayPart whole = ray_part(what, axis, &what->box);
+	bool planar = what->plan->model.planar && !f->pose;
+	RayPart whole = ray_part(what, axis, &what->box, planar);
+	const int64_t *size = sub_size(&whole);
 	int64_t at[3];
-	for (at[0] = 0; at[0] < whole.n[0]; at[0] += part_size[0])
-		for (at[1] = 0; at[1] < whole.n[1]; at[1] += part_size[1])
-			for (at[2] = 0; at[2] < whole.n[2]; at[2] += part_size[2]) {
+	for (at[0] = 0; at[0] < whole.n[0]; at[0] += size[0])
+		for (at[1] = 0; at[1] < whole.n[1]; at[1] += size[1])
+			for (at[2] = 0; at[2] < whole.n[2]; at[2] += size[2]) {
 				f->part = sub_part(&whole, at);
 				forward_part(f);
 			}
@@ -360,15 +282,19 @@ tomos_status LEVEL(ray_pose)(const ProjectRequest *what)
 
 /* ---- adjoint --------------------------------------------------------------------------------- */
 
-INLINE void spread_planes(
-	const RayPart *part, const RayRow *row, Rays *rays, const int inside, vf value, float *copy)
+INLINE void spread_planes(const RayPart *part, const RayRow *row, Rays *rays, const int inside,
+	const int planar, vf value, float *copy)
 {
 	float *plane = copy + row->from * part->plane;
 	value *= rays->step;
 	for (int64_t k = row->from; k < row->to; k++, plane += part->plane) {
 		vf fraction[2], x[4];
-		vi at = rays_visit(part, rays, inside, fraction);
+		vi at = rays_visit(part, rays, inside, planar, fraction);
 		vf high = value * fraction[1], low = value - high;
+		if (planar) {
+			vf_add_twos(plane, (const int32_t *)&at, low, high);
+			continue;
+		}
 		x[1] = low * fraction[0];
 		x[0] = low - x[1];
 		x[3] = high * fraction[0];
@@ -380,10 +306,14 @@ INLINE void spread_planes(
 static inline void spread_rays(
 	const RayPart *part, const RayRow *row, Rays *rays, vf value, float *copy)
 {
-	if (rays->inside)
-		spread_planes(part, row, rays, 1, value, copy);
+	if (part->planar && rays->inside)
+		spread_planes(part, row, rays, 1, 1, value, copy);
+	else if (part->planar)
+		spread_planes(part, row, rays, 0, 1, value, copy);
+	else if (rays->inside)
+		spread_planes(part, row, rays, 1, 0, value, copy);
 	else
-		spread_planes(part, row, rays, 0, value, copy);
+		spread_planes(part, row, rays, 0, 0, value, copy);
 }
 
 /* Lanes are `every` columns apart, so that rays added one after the other share no voxels: a load
@@ -418,7 +348,11 @@ static void spread_side(
 static void give_part(const RayPart *part, const float *copy)
 {
 	float *voxels = ray_voxels(part);
-	for (int64_t b = 0; b < part->n[1]; b++)
+	for (int64_t k = 0; k < part->n[0] && part->planar; k++)
+		for (int64_t c = 0; c < part->n[2]; c++)
+			voxels[k * part->stride[0] + c * part->stride[2]] +=
+				copy[k * part->plane + c + 1];
+	for (int64_t b = 0; b < part->n[1] && !part->planar; b++)
 		for (int64_t k = 0; k < part->n[0]; k++) {
 			const float *from = copy + k * part->plane + b * part->row + 2;
 			float *to = voxels + k * part->stride[0] + b * part->stride[1];
@@ -440,8 +374,8 @@ static void back_tile(const RayPart *whole, int64_t index, float *copy)
 	const ProjectRequest *what = whole->what;
 	int64_t at[3];
 	for (int i = 2; i >= 0; i--) {
-		int64_t many = parts(whole->n[i], part_size[i]);
-		at[i] = index % many * part_size[i];
+		int64_t many = parts(whole->n[i], sub_size(whole)[i]);
+		at[i] = index % many * sub_size(whole)[i];
 		index /= many;
 	}
 	RayPart part = sub_part(whole, at);
@@ -471,10 +405,10 @@ tomos_status LEVEL(ray_back)(const ProjectRequest *what)
 	for (int axis = 0; axis < 3; axis++) {
 		if (!axis_used(what, axis))
 			continue;
-		back.whole = ray_part(what, axis, &what->box);
+		back.whole = ray_part(what, axis, &what->box, what->plan->model.planar);
 		back.tiles = 1;
 		for (int i = 0; i < 3; i++)
-			back.tiles *= parts(back.whole.n[i], part_size[i]);
+			back.tiles *= parts(back.whole.n[i], sub_size(&back.whole)[i]);
 		atomic_store(&back.next, 0);
 		parallel_for(min64(threads, back.tiles), back_some, &back);
 	}

@@ -19,19 +19,23 @@ enum { OFFSET_BITS = 24, PLANES = 16 };
 
 /* A box of voxels, as planes across axes[0] whose rows along axes[2] are contiguous. A copy of the
  * part has an element for each plane, b in [-1, n[1]] and c in [-1, n[2] + 1], which are voxels
- * (b, c) and (b + 1, c): so the four voxels around a ray are four consecutive floats. */
+ * (b, c) and (b + 1, c): so the four voxels around a ray are four consecutive floats. `planar`: one
+ * slice, in which all rays are; its elements are single voxels. */
 typedef struct {
 	const ProjectRequest *what;
 	Box box;
 	int axes[3];
 	int64_t n[3], stride[3]; /* size of the part; floats between neighbours in the volume */
 	int64_t row, plane;      /* floats of a row and of a plane of the copy */
+	bool planar;
 } RayPart;
 
-static inline RayPart ray_part(const ProjectRequest *what, int axis, const Box *box)
+static inline RayPart ray_part(const ProjectRequest *what, int axis, const Box *box, bool planar)
 {
-	RayPart part = {
-		.what = what, .box = *box, .axes = {axis, axis == 2 ? 1 : 2, axis == 0 ? 1 : 0}};
+	RayPart part = {.what = what,
+		.box = *box,
+		.axes = {axis, axis == 2 ? 1 : 2, axis == 0 ? 1 : 0},
+		.planar = planar};
 	KernelGrid grid = {.low = {0}};
 	memcpy(grid.low, what->box.low, sizeof grid.low);
 	memcpy(grid.high, what->box.high, sizeof grid.high);
@@ -39,8 +43,8 @@ static inline RayPart ray_part(const ProjectRequest *what, int axis, const Box *
 		part.n[i] = box->high[part.axes[i]] - box->low[part.axes[i]];
 		part.stride[i] = kernel_stride(&grid, part.axes[i]);
 	}
-	part.row = 2 * (part.n[2] + 3);
-	part.plane = (part.n[1] + 2) * part.row;
+	part.row = (planar ? 1 : 2) * (part.n[2] + 3);
+	part.plane = (planar ? 1 : part.n[1] + 2) * part.row;
 	return part;
 }
 
@@ -216,7 +220,7 @@ static inline bool rays_inside(const RayPart *part, const RayRow *r, const Rays 
 {
 	vi outside = {0};
 	const uint32_t further = (uint32_t)(r->to - 1 - r->from);
-	for (int i = 0; i < 2; i++) {
+	for (int i = part->planar; i < 2; i++) {
 		const int32_t most = (int32_t)part->n[i + 1] + 1;
 		vi last = (vi)((vu)rays->offset[i] + further * (vu)rays->slope[i]);
 		vi at[2] = {rays->offset[i], last};
@@ -254,7 +258,10 @@ INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t
 		square += along * along;
 	}
 	rays->step = vf_where(live, vf_root(square));
-	rays->element = (vi)((vu)rays->whole[0] * (uint32_t)part->row + (vu)rays->whole[1] * 2);
+	rays->element = rays->whole[1];
+	if (!part->planar)
+		rays->element =
+			(vi)((vu)rays->whole[0] * (uint32_t)part->row + (vu)rays->whole[1] * 2);
 	rays->column = first;
 	rays->inside = rays_inside(part, r, rays);
 	return true;
@@ -262,19 +269,22 @@ INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t
 
 /* Index of the element at or below each ray in a plane of the copy, where elements outside the part
  * are replaced by ones without voxels, and the fractions beyond it. Advances to the next plane. */
-INLINE vi rays_visit(const RayPart *part, Rays *rays, const int inside, vf fraction[2])
+INLINE vi rays_visit(
+	const RayPart *part, Rays *rays, const int inside, const int planar, vf fraction[2])
 {
 	vi at[2], *offset = rays->offset;
-	vi element = (vi)((vu)rays->element +
-			  (vu)vi_sum_tops(offset[0], (int32_t)part->row, offset[1], 2));
-	for (int i = 0; i < 2; i++) {
+	vi element = planar ? offset[1] >> OFFSET_BITS
+			    : vi_sum_tops(offset[0], (int32_t)part->row, offset[1], 2);
+	for (int i = planar; i < 2; i++) {
 		at[i] = (vi)((vu)rays->whole[i] + (vu)(offset[i] >> OFFSET_BITS));
 		at[i] = vi_least_unsigned(at[i], (int32_t)part->n[i + 1] + 1);
 		fraction[i] = vi_float(offset[i] & OFFSET_MASK) * (float)(1 / OFFSET_ONE);
 		/* Those of lanes without a ray may wrap. */
 		offset[i] = (vi)((vu)offset[i] + (vu)rays->slope[i]);
 	}
-	return inside ? element : at[0] * (int32_t)part->row + at[1] * 2;
+	if (inside)
+		return (vi)((vu)rays->element + (vu)element);
+	return planar ? at[1] : at[0] * (int32_t)part->row + at[1] * 2;
 }
 
 #endif
