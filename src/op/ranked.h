@@ -14,6 +14,10 @@
 /* A backend for the vectors of a rank; `inner` computes, and is closed later. */
 tomos_status ranked_open(tomos_backend **ranked, tomos_backend *inner, tomos_comm *comm);
 void ranked_close(tomos_backend *ranked);
+/* From now on detector rows are sent in half precision; slices always as floats. */
+void ranked_use_half(tomos_backend *ranked);
+/* The relative error (L2) of all rows that were sent, on every rank. */
+tomos_status ranked_rounding(const tomos_backend *ranked, double *relative);
 
 /* The projector of a scan whose rays cross several slabs. bands->slices: those of the ranks. The
  * projections of a rank are the rows that it owns: as many in every view as in the largest one, and

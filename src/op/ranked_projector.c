@@ -198,7 +198,7 @@ static tomos_status exchange_rows(const tomos_op *op, bool forward)
 	TRY(mem_alloc(&list, 2 * (int64_t)r->comm->size, sizeof *list, "messages"));
 	int64_t count = list_messages(op, &p->reached, forward, list);
 	count += list_messages(op, &p->owned, !forward, list + count);
-	tomos_status status = comm_exchange(r->comm, list, count);
+	tomos_status status = ranked_exchange(ranked_change(op->domain.backend), list, count);
 	mem_free(list);
 	return status;
 }

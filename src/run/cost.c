@@ -64,7 +64,10 @@ static void add_band(const Model *m, int slab, Load *load)
 		rows += (double)(own.high - own.low);
 	}
 	load->rows = rows / (double)g->count;
-	load->sent = 2 * m->passes * m->more * (double)bands_sent(&bands, slab) * sizeof(float);
+	const char *message = m->run.options.message;
+	double bytes =
+		message && strcmp(message, "half") == 0 ? 0.5 * sizeof(float) : sizeof(float);
+	load->sent = 2 * m->passes * m->more * (double)bands_sent(&bands, slab) * bytes;
 	load->messages = m->slabs > 1 ? 4 * m->passes : 0;
 }
 

@@ -228,6 +228,8 @@ static tomos_status hash_settings(const FileRun *r, uint64_t *result)
 		sum = hash_options(sum, "analytic", &analytic);
 	sum = hash_options(sum, "prep", &p->prep);
 	sum = hash_list(sum, r->options.hu, r->options.hu ? r->options.hu_count : 0);
+	if (strcmp(r->options.message, "float") != 0) /* hashes without it stay those of before */
+		sum = hash_text(sum, r->options.message);
 	sum = hash_file(sum, &r->file_options);
 	*result = hash(sum, g->views, (size_t)g->count * sizeof *g->views);
 	return TOMOS_OK;

@@ -68,7 +68,12 @@ void run_divide_free(FileRun *r)
 
 tomos_status together_open(FileRun *r)
 {
-	return r->together ? ranked_open(&r->ranked, r->backend, r->comm) : TOMOS_OK;
+	if (!r->together)
+		return TOMOS_OK;
+	TRY(ranked_open(&r->ranked, r->backend, r->comm));
+	if (strcmp(r->options.message, "half") == 0)
+		ranked_use_half(r->ranked);
+	return TOMOS_OK;
 }
 
 /* The only slab has the rows that the rank owns from then on. */
@@ -284,6 +289,16 @@ done:
 	return status;
 }
 
+/* The error of rows that were sent in half precision. */
+static tomos_status say_rounding(FileRun *r)
+{
+	double relative;
+	if (!r->together || strcmp(r->options.message, "half") != 0)
+		return TOMOS_OK;
+	TRY(ranked_rounding(r->ranked, &relative));
+	return job_say(r->job, "messages  half precision, relative error %.2g", relative);
+}
+
 tomos_status run_collect_report(FileRun *r)
 {
 	r->report->ranks = comm_size(r->comm);
@@ -291,6 +306,7 @@ tomos_status run_collect_report(FileRun *r)
 		return TOMOS_OK;
 	if (r->iterates && !r->together)
 		TRY(collect_iterations(r));
+	TRY(say_rounding(r));
 	return sum_report(r->comm, r->report);
 }
 

@@ -1,6 +1,6 @@
 /* Operators and vectors that are distributed over ranks: the values of one process, an exact
  * adjoint, and messages of the rows that slabs share and no others. The ranks are threads. */
-#include "op/ranked.h" /* first: cmocka makes a macro of fail() */
+#include "op/ranked_parts.h" /* first: cmocka makes a macro of fail() */
 #include "base/base_test.h"
 #include "ops/rank_threads.h"
 #include <math.h>
@@ -289,7 +289,83 @@ static void failures_are_known_to_all(void **state)
 	}
 }
 
+/* ---- messages in half precision ------------------------------------------------------------- */
+
+enum { SENT = 1001 }; /* an odd number: the next message begins at a multiple of 4 all the same */
+
+typedef struct {
+	tomos_backend *backend;
+	double worst[MOST_RANKS], relative[MOST_RANKS];
+	tomos_status status[MOST_RANKS];
+} Halves;
+
+/* Of sizes from 1e-12 to 1e8, of both signs. */
+static float sent_value(int rank, int64_t i)
+{
+	double size = pow(10, (double)((i * 37 + rank * 11) % 201) / 10 - 12);
+	return i == 5 ? 0 : (float)(i % 3 ? size : -size);
+}
+
+/* The largest error, relative to the value or to 2^-28 of the largest one of its message. */
+static double worst_of(const float *got, int rank)
+{
+	double worst = 0, largest = 0;
+	for (int64_t i = 0; i < SENT; i++)
+		largest = fmax(largest, fabs((double)sent_value(rank, i)));
+	for (int64_t i = 0; i < SENT; i++) {
+		double value = (double)sent_value(rank, i);
+		worst = fmax(
+			worst, fabs((double)got[i] - value) / fmax(fabs(value), 0x1p-28 * largest));
+	}
+	return worst;
+}
+
+static tomos_status try_halves(Halves *h, tomos_comm *comm)
+{
+	int next = (comm->rank + 1) % comm->size, last = (comm->rank + comm->size - 1) % comm->size;
+	float mine[2][SENT], got[2][SENT];
+	CommMessage list[4];
+	tomos_backend *ranked;
+	for (int64_t i = 0; i < SENT; i++)
+		mine[0][i] = sent_value(comm->rank, i), mine[1][i] = 1e-20F * mine[0][i];
+	for (int i = 0; i < 2; i++) {
+		list[2 * i] = (CommMessage){next, true, mine[i], sizeof mine[i]};
+		list[2 * i + 1] = (CommMessage){last, false, got[i], sizeof got[i]};
+	}
+	TRY(ranked_open(&ranked, h->backend, comm));
+	ranked_use_half(ranked);
+	TRY(ranked_exchange(ranked_change(ranked), list, 4));
+	for (int64_t i = 0; i < SENT; i++)
+		got[1][i] *= 1e20F;
+	h->worst[comm->rank] = fmax(worst_of(got[0], last), worst_of(got[1], last));
+	TRY(ranked_rounding(ranked, &h->relative[comm->rank]));
+	ranked_close(ranked);
+	return TOMOS_OK;
+}
+
+static void halves_work(tomos_comm *comm, void *user)
+{
+	Halves *h = user;
+	h->status[comm->rank] = try_halves(h, comm);
+}
+
+static void half_precision_has_the_stated_error(void **state)
+{
+	Halves h = {.backend = NULL};
+	(void)state;
+	assert_ok(tomos_backend_open(&h.backend, "cpu"));
+	double sent = team_run(3, halves_work, &h);
+	assert_true(sent == 3 * 2 * (4.0 + 2 * SENT));
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(h.status[i], TOMOS_OK);
+		assert_true(h.worst[i] > 1e-5 && h.worst[i] <= 0x1p-11 + 1e-6);
+		assert_true(h.relative[i] > 1e-5 && h.relative[i] < 0x1p-11);
+		assert_true(h.relative[i] == h.relative[0]);
+	}
+	tomos_backend_close(h.backend);
+}
+
 #define TESTS(T) \
 	T(projections_are_those_of_one_process), T(differences_cross_slabs), \
-		T(failures_are_known_to_all)
+		T(failures_are_known_to_all), T(half_precision_has_the_stated_error)
 TEST_MAIN(TESTS, NULL, NULL)

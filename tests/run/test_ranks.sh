@@ -19,6 +19,8 @@ near "parallel, FISTA with TV across slices" 3 1e-6 recon $scan -q --method fist
 near "cone, SIRT" 3 1e-6 recon ../cone.h5 -q --method sirt --iterations 5 -o v.npy
 near "cone, CGLS" 3 1e-5 recon ../cone.h5 -q --method cgls --iterations 20 -o v.npy
 near "cone, PDHG with TV" 3 1e-6 recon ../cone.h5 -q --method pdhg --strength 0.01 --iterations 5 -o v.npy
+near "cone, SIRT, messages in half precision" 3 1e-4 recon ../cone.h5 -q --method sirt --iterations 5 --message half \
+	-o v.npy
 same "other commands" 3 convert $scan -q v.npy
 
 # Failures: one message, from rank 0, and the same status.
