@@ -246,6 +246,7 @@ static tomos_status doubt_row(Search *s)
 						    : PAIR_SLOPE));
 	}
 	error[POSE_ROW] = NAN;
+	s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
 	TRY(fit_midplane(s, free, &s->after));
 	memcpy(s->error, error, sizeof error);
 	return TOMOS_OK;
@@ -259,6 +260,7 @@ static tomos_status keep_sure(Search *s)
 		s->pose[unsure[i]] = s->problem->orbit->pose[unsure[i]];
 		s->error[unsure[i]] = NAN;
 	}
+	s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
 	TRY(fit_midplane(s, 1u << PAIR_AXIS | 1u << PAIR_SLOPE, &s->after));
 	s->error[POSE_ROW] = NAN;
 	return TOMOS_OK;
