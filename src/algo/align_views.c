@@ -2,23 +2,22 @@
  * about the direction through the detector, from the projections alone.
  *
  * Reconstruction with the views as they are known so far alternates with a step of Gauss-Newton on
- * the motion of each view, from coarse pixels and voxels to fine ones. Projections are binned and
- * smoothed, so that coarse voxels can represent them: what they cannot is taken for motion. Every
- * reconstruction starts from zero and has few iterations; one that is continued comes to fit the
- * motion as well. Shifts that a motion of the object explains are not determined by the data and
- * removed. */
+ * the motions and the volume together (align_step.c), from coarse pixels and voxels to fine ones.
+ * Projections are binned and smoothed, so that coarse voxels can represent them: what they cannot
+ * is taken for motion. Every reconstruction starts from zero and has few iterations; one that is
+ * continued comes to fit the noise as well. Shifts that a motion of the object explains are not
+ * determined by the data and removed. */
 #include <math.h>
 #include <string.h>
+#include "algo/align_step.h"
+#include "base/solve.h"
 #include "base/vector3.h"
-#include "op/op.h"
 
 enum {
-	MOTIONS = 3, /* along columns, along rows, roll */
 	SMALLEST = 16,
 	LARGEST_COLUMNS = 256,
 	SMOOTHING = 2 /* passes of (1, 2, 1) / 4 along rows and columns */
 };
-#define DAMPING 1e-3
 
 typedef struct {
 	tomos_backend *backend;
@@ -26,8 +25,8 @@ typedef struct {
 	const tomos_geometry *scan;
 	const tomos_array *projections;
 	tomos_align_options options;
-	double *motions, *poses; /* [view][3], [view][6] */
-	double *matrices, *right;
+	double *motions, *poses;    /* [view][3], [view][6] */
+	double *directions, *steps; /* [view][6][3], [view][3] */
 	int64_t bin, done, total;
 	bool roll;
 	const tomos_progress *progress;
@@ -64,92 +63,76 @@ static void set_poses(Align *a)
 		motion_pose(&a->scan->views[i], a->motions + MOTIONS * i, a->poses + 6 * i);
 }
 
-/* Solves a symmetric system of order n in place; unknowns without a diagonal become 0. */
-static void solve(int n, double m[MOTIONS][MOTIONS], double x[MOTIONS])
+/* One row determines the shift along columns only. */
+static int motion_count(const Align *a)
 {
-	for (int i = 0; i < n; i++) {
-		double pivot = m[i][i] > 0 ? m[i][i] : HUGE_VAL;
-		for (int k = i + 1; k < n; k++) {
-			double factor = m[k][i] / pivot;
-			for (int j = i; j < n; j++)
-				m[k][j] -= factor * m[i][j];
-			x[k] -= factor * x[i];
-		}
-		m[i][i] = pivot;
-	}
-	for (int i = n - 1; i >= 0; i--) {
-		for (int j = i + 1; j < n; j++)
-			x[i] -= m[i][j] * x[j];
-		x[i] /= m[i][i];
-	}
+	if (a->scan->rows == 1)
+		return 1;
+	return a->roll ? MOTIONS : MOTIONS - 1;
 }
 
 /* Removes the shifts of the views that a shift of the object explains. */
 static void remove_shift(const Align *a, double *motions)
 {
-	double m[3][3] = {{0}}, c[3] = {0}, frame[3][3];
+	double m[3][4] = {{0}}, frame[3][3];
+	int shifts = motion_count(a) > 1 ? 2 : 1;
 	for (int64_t i = 0; i < a->scan->count; i++) {
 		view_frame(&a->scan->views[i], frame);
-		for (int n = 0; n < 2; n++)
+		for (int n = 0; n < shifts; n++)
 			for (int j = 0; j < 3; j++) {
-				c[j] += frame[n][j] * motions[MOTIONS * i + n];
+				m[j][3] += frame[n][j] * motions[MOTIONS * i + n];
 				for (int k = 0; k < 3; k++)
 					m[j][k] += frame[n][j] * frame[n][k];
 			}
 	}
-	for (int j = 0; j < 3; j++) /* one view does not determine all of it */
+	for (int j = 0; j < 3; j++) /* one view, or one row, does not determine all of it */
 		m[j][j] += 1e-9 * (double)a->scan->count;
-	solve(3, m, c);
+	if (!solve_equations(m[0], 3, 4))
+		return;
+	const double shift[3] = {m[0][3], m[1][3], m[2][3]};
 	for (int64_t i = 0; i < a->scan->count; i++) {
 		view_frame(&a->scan->views[i], frame);
-		for (int n = 0; n < 2; n++)
-			motions[MOTIONS * i + n] -= dot3(frame[n], c);
+		for (int n = 0; n < shifts; n++)
+			motions[MOTIONS * i + n] -= dot3(frame[n], shift);
 	}
 }
 
-/* One step of Gauss-Newton for a view, from J'J and J'r of its pose. */
-static void view_step(const Align *a, int64_t view, const double change[36], double step[MOTIONS])
+/* The poses of unit motions, as further poses of the views as they are moved now. */
+static void view_directions(const Align *a, int64_t view, const double change[36], double *to)
 {
-	const double *matrix = a->matrices + 36 * view, *right = a->right + 6 * view;
-	double m[MOTIONS][MOTIONS] = {{0}}, basis[MOTIONS][6];
-	int count = a->roll ? MOTIONS : MOTIONS - 1;
-	for (int n = 0; n < count; n++) {
+	for (int n = 0, count = motion_count(a); n < count; n++) {
 		double unit[MOTIONS] = {n == 0, n == 1, n == 2}, pose[6];
 		motion_pose(&a->scan->views[view], unit, pose);
 		for (int i = 0; i < 6; i++) {
-			basis[n][i] = 0;
+			to[count * i + n] = 0;
 			for (int j = 0; j < 6; j++)
-				basis[n][i] += change[6 * i + j] * pose[j];
+				to[count * i + n] += change[6 * i + j] * pose[j];
 		}
 	}
-	memset(step, 0, MOTIONS * sizeof *step);
-	for (int n = 0; n < count; n++)
-		for (int i = 0; i < 6; i++) {
-			step[n] += basis[n][i] * right[i];
-			for (int k = 0; k < count; k++)
-				for (int j = 0; j < 6; j++)
-					m[n][k] += basis[n][i] * matrix[6 * i + j] * basis[k][j];
-		}
-	for (int n = 0; n < count; n++)
-		m[n][n] *= 1 + DAMPING;
-	solve(count, m, step);
 }
 
-static tomos_status take_steps(Align *a)
+static tomos_status set_directions(Align *a)
 {
 	int64_t views = a->scan->count;
-	double *changes, step[MOTIONS];
+	double *changes;
 	TRY(mem_alloc(&changes, views, 36 * sizeof *changes, "changes of poses"));
 	tomos_status status = tomos_pose_change(a->poses, views, changes);
-	for (int64_t i = 0; status == TOMOS_OK && i < views; i++) {
-		view_step(a, i, changes + 36 * i, step);
-		for (int n = 0; n < MOTIONS; n++)
-			a->motions[MOTIONS * i + n] += isfinite(step[n]) ? step[n] : 0;
-	}
+	for (int64_t i = 0; status == TOMOS_OK && i < views; i++)
+		view_directions(a, i, changes + 36 * i, a->directions + i * (6 * motion_count(a)));
 	mem_free(changes);
+	return status;
+}
+
+static void take_steps(Align *a)
+{
+	int count = motion_count(a);
+	for (int64_t i = 0; i < a->scan->count; i++)
+		for (int n = 0; n < count; n++) {
+			double step = a->steps[count * i + n];
+			a->motions[MOTIONS * i + n] += isfinite(step) ? step : 0;
+		}
 	remove_shift(a, a->motions);
 	set_poses(a);
-	return status;
 }
 
 /* ---- data at one resolution ------------------------------------------------------------------ */
@@ -262,7 +245,7 @@ static tomos_status round_open(const Align *a, Round *round)
 	return status;
 }
 
-static tomos_status round_normal(Align *a, const Round *round)
+static tomos_status round_step(Align *a, const Round *round)
 {
 	const Space *domain = &round->op->domain, *range = &round->op->range;
 	Vector x = {0}, b = {0};
@@ -273,7 +256,10 @@ static tomos_status round_normal(Align *a, const Round *round)
 	TRY_OR_DONE(vector_new(&residual, range, "the residual"));
 	TRY_OR_DONE(op_forward(round->op, x.data, residual));
 	TRY_OR_DONE(vector_xpay(range, b.data, -1, residual));
-	TRY_OR_DONE(op_pose_normal(round->op, x.data, residual, a->matrices, a->right));
+	TRY_OR_DONE(set_directions(a));
+	TRY_OR_DONE(align_step(round->op, x.data, residual, a->directions, motion_count(a),
+		a->options.round_iterations, a->steps));
+	take_steps(a);
 done:
 	vector_free(residual, range);
 	(void)vector_return(&x, domain, VECTOR_IN);
@@ -294,13 +280,12 @@ static tomos_status tell(Align *a)
 static tomos_status round_run(Align *a, Round *round)
 {
 	tomos_algebraic_options o = tomos_algebraic_defaults();
-	o.iterations = a->options.round_iterations;
+	o.iterations = (a->options.round_iterations + 1) / 2; /* the step continues it */
 	TRY(round_open(a, round));
 	tomos_status status = TOMOS_OK;
 	memset(round->x.data, 0, (size_t)round->op->domain.count * sizeof(float));
 	TRY_OR_DONE(tomos_reconstruct(round->op, "cgls", &round->b, &round->x, &o, NULL));
-	TRY_OR_DONE(round_normal(a, round));
-	TRY_OR_DONE(take_steps(a));
+	TRY_OR_DONE(round_step(a, round));
 	status = tell(a);
 done:
 	tomos_op_free(round->op);
@@ -368,6 +353,9 @@ static tomos_status align_check(const Align *a)
 	const int64_t shape[3] = {scan->count, scan->rows, scan->columns};
 	TRY(tomos_grid_check(a->grid));
 	TRY(array_check_on(0, a->projections, "the projections", shape, ARRAY_READ));
+	if (a->options.fit_roll && scan->rows == 1)
+		return fail(TOMOS_BAD_VALUE,
+			"fit_roll: a detector of one row does not determine the roll of a view");
 	if (a->options.finest > 0 && scan->columns / a->options.finest < 1)
 		return fail(TOMOS_BAD_VALUE, "finest is %lld: the detector has %lld columns",
 			(long long)a->options.finest, (long long)scan->columns);
@@ -397,11 +385,12 @@ tomos_status tomos_align(tomos_backend *backend, const tomos_grid *grid, const t
 	TRY(align_check(&a));
 	memset(motions, 0, (size_t)(MOTIONS * scan->count) * sizeof *motions);
 	memset(poses, 0, (size_t)(6 * scan->count) * sizeof *poses);
-	TRY_OR_DONE(mem_alloc(&a.matrices, scan->count, 36 * sizeof(double), "normal equations"));
-	TRY_OR_DONE(mem_alloc(&a.right, scan->count, 6 * sizeof(double), "normal equations"));
+	TRY_OR_DONE(
+		mem_alloc(&a.directions, scan->count, 6 * MOTIONS * sizeof(double), "directions"));
+	TRY_OR_DONE(mem_alloc(&a.steps, scan->count, MOTIONS * sizeof(double), "steps"));
 	TRY_OR_DONE(levels_run(&a));
 done:
-	mem_free(a.matrices);
-	mem_free(a.right);
+	mem_free(a.directions);
+	mem_free(a.steps);
 	return status;
 }

@@ -101,12 +101,12 @@ tomos_status op_power(const tomos_op *op, int power, const float *x, float *y);
 tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x);
 
 /* Derivatives of A x with respect to the poses of views first .. first + count - 1, as
- * [view][6][row][column], and, for all views, J'J (matrices [view][6][6]) and J'residual
- * ([view][6]), where J are the derivatives of a view. */
+ * [view][6][row][column], and, for all views, along `count` directions of each view's pose
+ * ([view][6][count]), as [view][count][row][column]. */
 tomos_status op_pose(
 	const tomos_op *op, const float *x, int64_t first, int64_t count, float *derivative);
-tomos_status op_pose_normal(
-	const tomos_op *op, const float *x, const float *residual, double *matrices, double *right);
+tomos_status op_pose_along(
+	const tomos_op *op, const float *x, const double *directions, int count, float *images);
 
 /* The projector 'fourier'. */
 tomos_status op_fourier(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,

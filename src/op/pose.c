@@ -1,5 +1,5 @@
 /* Derivatives of projections with respect to the poses of the views (kernel/pose.h): as arrays, as
- * a linear operator from poses to projections, and as the normal equations of each view. */
+ * a linear operator from poses to projections, and along given directions of each view's pose. */
 #include <stdio.h>
 #include <string.h>
 #include "op/op.h"
@@ -51,7 +51,9 @@ struct PoseVisit {
 	tomos_status (*view)(const PoseVisit *visit, int64_t view, const float *images);
 	const float *read;
 	float *written;
-	double *poses, *matrices;
+	double *poses;
+	const double *directions; /* [view][6][count] */
+	int count;
 };
 
 static tomos_status visit_chunks(PoseVisit *visit, int64_t chunk)
@@ -87,11 +89,16 @@ static tomos_status visit_views(PoseVisit *visit)
 
 static tomos_status combine(const PoseVisit *visit, int64_t view, const float *images)
 {
-	float *image = visit->written + view * visit->image.count;
-	TRY(vector_fill(&visit->image, 0, image));
-	for (int64_t n = 0; n < POSE_NUMBERS; n++)
-		TRY(vector_axpy(&visit->image, (float)visit->poses[POSE_NUMBERS * view + n],
-			images + n * visit->image.count, image));
+	int64_t pixels = visit->image.count;
+	for (int k = 0; k < visit->count; k++) {
+		float *image = visit->written + (view * visit->count + k) * pixels;
+		TRY(vector_fill(&visit->image, 0, image));
+		for (int64_t n = 0; n < POSE_NUMBERS; n++) {
+			int64_t entry = (view * POSE_NUMBERS + n) * visit->count + k;
+			TRY(vector_axpy(&visit->image, (float)visit->directions[entry],
+				images + n * pixels, image));
+		}
+	}
 	return TOMOS_OK;
 }
 
@@ -102,6 +109,19 @@ static tomos_status products(const PoseVisit *visit, int64_t view, const float *
 		TRY(vector_dot(&visit->image, images + n * visit->image.count, image,
 			&visit->poses[POSE_NUMBERS * view + n]));
 	return TOMOS_OK;
+}
+
+tomos_status op_pose_along(
+	const tomos_op *op, const float *x, const double *directions, int count, float *images)
+{
+	PoseVisit visit = {.projector = op,
+		.volume = x,
+		.view = combine,
+		.written = images,
+		.directions = directions,
+		.count = count};
+	TRY(check_projector(op));
+	return visit_views(&visit);
 }
 
 /* Poses as a vector of the backend, and as numbers of the host. */
@@ -125,13 +145,12 @@ static tomos_status poses_copy(const Space *space, float *vector, double *poses,
 static tomos_status jacobian_forward(const tomos_op *op, const float *x, float *y)
 {
 	const Jacobian *own = op->own;
-	PoseVisit visit = {
-		.projector = own->projector, .volume = own->volume, .view = combine, .written = y};
-	TRY(mem_alloc(&visit.poses, op->domain.count, sizeof *visit.poses, "poses"));
-	tomos_status status = poses_copy(&op->domain, (float *)x, visit.poses, false);
+	double *poses;
+	TRY(mem_alloc(&poses, op->domain.count, sizeof *poses, "poses"));
+	tomos_status status = poses_copy(&op->domain, (float *)x, poses, false);
 	if (status == TOMOS_OK)
-		status = visit_views(&visit);
-	mem_free(visit.poses);
+		status = op_pose_along(own->projector, own->volume, poses, 1, y);
+	mem_free(poses);
 	return status;
 }
 
@@ -218,33 +237,4 @@ tomos_status tomos_pose_derivative(const tomos_op *projector, const tomos_array 
 	}
 	tomos_status returned = vector_return(&x, &projector->domain, VECTOR_IN);
 	return status == TOMOS_OK ? returned : status;
-}
-
-/* ---- normal equations ------------------------------------------------------------------------ */
-
-static tomos_status normal_view(const PoseVisit *visit, int64_t view, const float *images)
-{
-	double *matrix = visit->matrices + view * POSE_NUMBERS * POSE_NUMBERS;
-	TRY(products(visit, view, images));
-	for (int64_t i = 0; i < POSE_NUMBERS; i++)
-		for (int64_t j = 0; j <= i; j++) {
-			double *entry = &matrix[POSE_NUMBERS * i + j];
-			TRY(vector_dot(&visit->image, images + i * visit->image.count,
-				images + j * visit->image.count, entry));
-			matrix[POSE_NUMBERS * j + i] = *entry;
-		}
-	return TOMOS_OK;
-}
-
-tomos_status op_pose_normal(
-	const tomos_op *op, const float *x, const float *residual, double *matrices, double *right)
-{
-	PoseVisit visit = {.projector = op,
-		.volume = x,
-		.view = normal_view,
-		.read = residual,
-		.poses = right,
-		.matrices = matrices};
-	TRY(check_projector(op));
-	return visit_views(&visit);
 }

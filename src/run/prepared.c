@@ -161,8 +161,7 @@ static tomos_status open_into(
 	TRY(take_places(p));
 	TRY(check_counts(p));
 	TRY(take_geometry(p, job, progress));
-	if (!job->axis_later)
-		TRY(prepared_auto_find(p, progress));
+	TRY(job->axis_later ? prepared_auto_check(p) : prepared_auto_find(p, progress));
 	TRY(say_unusual(p, job));
 	TRY(say_setup(p, job));
 	return say_missing(p, job);

@@ -111,3 +111,13 @@ done:
 	tomos_geometry_free(one.scan);
 	return status;
 }
+
+tomos_status prepared_auto_check(const tomos_prepared *p)
+{
+	if (p->find_scatter || p->find_hardening)
+		return fail(TOMOS_BAD_VALUE,
+			"%s: 'auto' is found from a reconstructed slice, which needs the axis: "
+			"give a value, or leave it out while the axis is looked for",
+			p->find_hardening ? "hardening" : "scatter");
+	return TOMOS_OK;
+}

@@ -38,6 +38,8 @@ double prepared_column(const tomos_prepared *p, double column);
 /* Options that are `auto`: removed at first, and found when geometry and axis are known. */
 void prepared_auto_begin(tomos_prepared *p);
 tomos_status prepared_auto_find(tomos_prepared *p, const tomos_progress *progress);
+/* Rejects what cannot be found before the axis is. */
+tomos_status prepared_auto_check(const tomos_prepared *p);
 
 /* Rows of the scan that the prepared rows [row, row + rows) need, margins included. */
 typedef struct {

@@ -24,4 +24,12 @@ absent other.json
 check "rounds below 1" 2 align still.h5 -o other.json --rounds 0
 check "roll" 0 align still.h5 --rounds 1 --fit-roll -o other.json -q
 there other.json
+
+"$tomos" project shepp-logan-2d-modified --geometry fan --columns 48 --views 40 --source-axis 5 \
+	--source-detector 8 --pixel 0.08 --samples 2 -o fan.h5 -q || exit 1
+check "one detector row" 0 align fan.h5 -o fan.json --table fan.csv
+awk -F, 'NR > 1 && ($2 > 0.3 || $2 < -0.3 || $3 != 0 || $4 != 0) { bad = 1 } END { exit bad || NR != 41 }' \
+	fan.csv && ok "one row has no shifts along rows" || bad "motion of a still fan-beam scan"
+check "the roll of one row" 2 align fan.h5 -o roll.json --fit-roll
+has "says why" err "a detector of one row does not determine the roll"
 exit "$((failures > 0))"

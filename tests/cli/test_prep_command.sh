@@ -56,6 +56,7 @@ rejected "phase retrieval: pixel is 0 mm" 2 prep scan180.h5 --phase paganin -o p
 rejected "the unit 'keV' is not known for a length" 2 prep scan180.h5 --pixel 20keV -o p.h5
 rejected "step 'polish' is not known" 2 prep scan180.h5 --steps polish -o p.h5
 rejected "is not FROM:TO:STEP" 2 center scan180.h5 --sweep 60-70
+rejected "hardening: 'auto' is found from a reconstructed slice" 2 center scan180.h5 --hardening auto
 rejected "is not within columns 0 to 127" 2 center scan180.h5 --sweep 60:700:10
 rejected "--sheet has no effect without --sweep" 2 center scan180.h5 --sheet a.png
 rejected "--row: 1 is not between 0 and 0" 2 center scan180.h5 --row 1

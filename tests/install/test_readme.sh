@@ -26,7 +26,7 @@ blocks() {
 }
 
 echo "== every block is known here"
-[ "$(blocks '') $(blocks octave) $(blocks c)" = "4 1 1" ] || fail "README.md has other blocks than this test runs"
+[ "$(blocks '') $(blocks octave) $(blocks c)" = "5 1 1" ] || fail "README.md has other blocks than this test runs"
 
 echo "== targets of make"
 block '' 1 | sed 's/ *#.*//' | while read -r program arguments; do
@@ -54,6 +54,12 @@ bash -euo pipefail commands >said 2>&1 || { cat said; fail "block 4"; }
 [ -d scan_rec ] && [ -s volume.h5 ] || fail "the measured scan leaves no slices"
 tomos info volume.h5 | grep -q 200 || fail "rows 200:400 are not 200 slices"
 cd ..
+
+echo "== views that moved"
+block '' 5 >commands
+bash -euo pipefail commands >said 2>&1 || { cat said; fail "block 5"; }
+grep -q 'roll of .* degrees rms' said || fail "align prints no roll"
+[ -s motion.png ] && [ -s aligned.h5 ] || fail "align and recon leave no files"
 
 echo "== from C"
 {
