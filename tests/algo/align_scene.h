@@ -1,7 +1,7 @@
 /* Scans of a phantom whose views are moved at random, in closed form with noise; the errors of the
  * motions found, and the least that the noise allows. */
-#ifndef TESTS_ALGO_ALIGN_SCENE_H
-#define TESTS_ALGO_ALIGN_SCENE_H
+#ifndef TOMOS_TESTS_ALGO_ALIGN_SCENE_H
+#define TOMOS_TESTS_ALGO_ALIGN_SCENE_H
 
 #include "geom/geom.h"
 #include "ops/opened.h"
