@@ -15,6 +15,7 @@ enum { ROUNDS = 4, MORE = 2, ROW_STEPS = 4, MOST_COLUMNS = 512 };
 #define LOOSE_ROW 2
 #define MOST_NOISE 0.7 /* share in the derivatives by the row */
 #define DOUBT 0.015    /* of the rows: error of a row that is not determined */
+#define DOUBT_TILTED 1 /* rows: the same where all rows have given an estimate */
 #define LOOSE_SLANT 0.006
 #define POOR 0.02 /* residual above which only axis and roll are found */
 #define EMPTY 0.3 /* residual of pairs that are mostly noise */
@@ -231,7 +232,7 @@ static tomos_status doubt_row(Search *s)
 	double residual, error[POSE_COUNT];
 	unsigned free = FAN_VALUES | 1u << PAIR_SLOPE;
 	Search other = *s;
-	other.pose[POSE_ROW] += s->tilted ? 1 : DOUBT * (double)s->problem->orbit->rows;
+	other.pose[POSE_ROW] += s->tilted ? DOUBT_TILTED : DOUBT * (double)s->problem->orbit->rows;
 	TRY(fit_midplane(&other, free, &residual));
 	memcpy(error, s->error, sizeof error);
 	for (int i = 0; i < COUNT(values); i++) {
@@ -245,8 +246,9 @@ static tomos_status doubt_row(Search *s)
 				  : k == POSE_SCALE ? PAIR_SCALE
 						    : PAIR_SLOPE));
 	}
-	error[POSE_ROW] = NAN;
-	s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
+	error[POSE_ROW] = s->tilted ? DOUBT_TILTED : NAN;
+	if (!s->tilted)
+		s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
 	TRY(fit_midplane(s, free, &s->after));
 	memcpy(s->error, error, sizeof error);
 	return TOMOS_OK;
