@@ -323,7 +323,7 @@ static double worst_of(const float *got, int rank)
 static tomos_status try_halves(Halves *h, tomos_comm *comm)
 {
 	int next = (comm->rank + 1) % comm->size, last = (comm->rank + comm->size - 1) % comm->size;
-	float mine[2][SENT], got[2][SENT];
+	float mine[2][SENT], got[2][SENT] = {{0}};
 	CommMessage list[4];
 	tomos_backend *ranked;
 	for (int64_t i = 0; i < SENT; i++)
