@@ -22,18 +22,6 @@ int64_t fourier_period(const FourierSpec *spec)
 	return (int64_t)fmin(most, 0x1p40) + MARGIN;
 }
 
-static double sinc(double x)
-{
-	return fabs(x) < 1e-9 ? 1 : sin(M_PI * x) / (M_PI * x);
-}
-
-double fourier_response(FourierResponse response, const double column[3], double frequency)
-{
-	if (response == RESPONSE_LINEAR)
-		return sinc(frequency) * sinc(frequency);
-	return sinc(frequency * column[0]) * sinc(frequency * column[1]);
-}
-
 double fourier_oversampling(double accuracy)
 {
 	return accuracy >= 5e-5 ? 1.25 : accuracy >= 5e-6 ? 1.4 : 2;

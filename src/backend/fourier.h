@@ -38,8 +38,6 @@ typedef struct Fourier Fourier;
 
 /* The least period for which no voxel wraps around onto the detector. */
 int64_t fourier_period(const FourierSpec *spec);
-/* response(f) of a view at the frequency f in cycles per column. */
-double fourier_response(FourierResponse response, const double column[3], double frequency);
 
 /* Cells of the frequency plane per voxel. With few of them the window is wide and its transform
  * small at the edge of a slice, where rounding errors grow accordingly. */

@@ -97,14 +97,18 @@ double run_fixed_bytes(const FileRun *r)
 static double fourier_work(const FileRun *r, const Slab *slab, double rows)
 {
 	const tomos_geometry *g = r->prepared->geometry;
-	const tomos_job *job = r->job;
+	tomos_projector_options projector = tomos_projector_defaults();
+	tomos_analytic_options analytic = tomos_analytic_defaults();
 	tomos_grid grid = r->grid;
 	grid.n[2] = slab->count;
+	/* Options that cannot be read are rejected elsewhere. */
+	(void)options_take(&projector, r->job->projector, "projector");
+	(void)options_take(&analytic, r->job->analytic, "analytic");
 	if (r->iterates)
-		return job->projector && projector_is_fourier(job->projector)
-			       ? fourier_bytes(g, &grid, job->projector->accuracy)
+		return projector_is_fourier(&projector)
+			       ? fourier_bytes(g, &grid, projector.accuracy)
 			       : 0;
-	bool by = job->analytic && job->analytic->by && strcmp(job->analytic->by, "fourier") == 0;
+	bool by = analytic.by && strcmp(analytic.by, "fourier") == 0;
 	return by ? rows + fourier_bytes(g, &grid, FBP_ACCURACY) : 0;
 }
 

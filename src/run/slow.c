@@ -61,7 +61,7 @@ static tomos_status warn_analytic(const FileRun *r)
 	double *maps;
 	Plan plan;
 	TRY(options_take(&o, r->job->analytic, "analytic"));
-	if (strcmp(o.by, "fourier") == 0)
+	if (o.by && strcmp(o.by, "fourier") == 0)
 		return TOMOS_OK;
 	TRY(align_views(&aligned, &maps, r->prepared->geometry));
 	tomos_status status = plan_make(&plan, &r->grid, aligned, &model);

@@ -34,8 +34,7 @@ static void sample_scan(Sample *c, int64_t slices)
 	bool each = uniform(0, 1) < 0.3;
 	for (int64_t i = 0; i < count; i++) {
 		angles[i] = uniform(-4, 7);
-		axes[i] = 0.5 * (double)(columns - 1) + (each || i == 0 ? uniform(-9, 9) : axes[0]);
-		axes[i] = each || i == 0 ? axes[i] : axes[0];
+		axes[i] = 0.5 * (double)(columns - 1) + uniform(-9, 9);
 	}
 	tomos_scan_options o = tomos_scan_defaults();
 	o.geometry = "parallel";
@@ -52,13 +51,20 @@ static void sample_scan(Sample *c, int64_t slices)
 	}
 }
 
+static double sinc(double x)
+{
+	return fabs(x) < 1e-9 ? 1 : sin(M_PI * x) / (M_PI * x);
+}
+
 /* The response of all frequencies on the detector, at t columns from a voxel. */
 static double response_at(const FourierView *view, int64_t period, double t)
 {
-	double sum = fourier_response(RESPONSE_LINE, view->column, 0);
-	for (int64_t m = 1; m < period / 2; m++)
-		sum += 2 * cos(2 * M_PI * (double)m * t / (double)period) *
-		       fourier_response(RESPONSE_LINE, view->column, (double)m / (double)period);
+	double sum = 1;
+	for (int64_t m = 1; m < period / 2; m++) {
+		double frequency = (double)m / (double)period;
+		sum += 2 * cos(2 * M_PI * frequency * t) * sinc(frequency * view->column[0]) *
+		       sinc(frequency * view->column[1]);
+	}
 	return view->weight * sum / (double)period;
 }
 

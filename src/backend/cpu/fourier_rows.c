@@ -99,18 +99,15 @@ void fourier_rows(const Batch *b, int64_t index, float *scratch)
 		for (int l = 0; l < lanes; l++)
 			rows[part][l] =
 				row_of(b, index * group + l / f->pairs, slice_of(b, l, part));
-	if (b->direction == ADJOINT) {
-		memset(scratch, 0, (size_t)fft_floats(f->rows) * sizeof *scratch);
-		for (int part = 0; part < 2; part++) {
-			const float *from[FFT_MOST_LANES];
-			for (int l = 0; l < lanes; l++)
-				from[l] = rows[part][l] ? rows[part][l] : f->zeros;
-			fft_gather(f->rows, from, 0, f->spec.columns, part, scratch);
-		}
-		fft_forward(f->rows, scratch);
-	} else {
-		memset(scratch, 0, (size_t)fft_floats(f->rows) * sizeof *scratch);
+	memset(scratch, 0, (size_t)fft_floats(f->rows) * sizeof *scratch);
+	for (int part = 0; b->direction == ADJOINT && part < 2; part++) {
+		const float *from[FFT_MOST_LANES];
+		for (int l = 0; l < lanes; l++)
+			from[l] = rows[part][l] ? rows[part][l] : f->zeros;
+		fft_gather(f->rows, from, 0, f->spec.columns, part, scratch);
 	}
+	if (b->direction == ADJOINT)
+		fft_forward(f->rows, scratch);
 	for (int g = 0; g < group && index * group + g < f->spec.count; g++) {
 		view_factors(f, &f->views[index * group + g], factor);
 		move_spectrum(b, index * group + g, g * f->pairs, factor, scratch);
