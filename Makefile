@@ -10,6 +10,8 @@ CUDA ?= ON
 FUZZ_SECONDS ?= 60
 # Executions of each instead, where not 0.
 FUZZ_RUNS ?= 0
+# ON: `make lint` without clang's static analyser.
+QUICK ?= OFF
 # Workloads of `make bench`; none: all of them.
 WORKLOADS ?=
 
@@ -69,18 +71,19 @@ test-long:
 	@python3 tests/faults/campaign.py build-asan/tomos build/tests/libfault_calls.so --kinds EIO,ENOSPC,memory --stride 29
 	@$(call build,tsan) -t long_thread_jobs
 	@$(STEADY) build-tsan/tests/long_thread_jobs
+	@scripts/lint
 
 # What starts the command many times has no threads of its own to look at, nor have files and
-# geometries.
+# geometries; scans of scanners and real ones are computed by the same threads as all others.
 sanitize:
 	@$(call build,asan)
 	@cd build-asan && $(CTEST) -L fast
 	@$(call build,tsan)
-	@cd build-tsan && $(STEADY) $(CTEST) -L fast -LE "^(io|geom|rules|install)$$" -E "_command|recipe|full_disk|measured|damaged_run|^test_cli$$"
+	@cd build-tsan && $(STEADY) $(CTEST) -L fast -LE "^(io|geom|rules|install)$$" -E "_command|recipe|full_disk|measured|damaged_run|^test_cli$$|scanner|real_scans|^test_align$$"
 
 lint:
 	@scripts/setup
-	@scripts/lint
+	@scripts/lint $(if $(filter ON,$(QUICK)),--quick)
 
 format:
 	@scripts/format
@@ -120,9 +123,9 @@ help:
 #: make test-python builds the Python package and tests it in a fresh environment
 #: make test-neon   the kernels of 64-bit ARM processors, under qemu
 #: make test-gpu    the tests of operators and methods on an NVIDIA GPU, some under its sanitizers as well
-#: make test-long   all tests
+#: make test-long   all tests, and lint
 #: make sanitize    the fast tests with address, undefined and thread sanitizers
-#: make lint        clang-tidy, cppcheck, format and folder rule
+#: make lint        clang-tidy, cppcheck, format and folder rule; QUICK=ON: without clang's static analyser
 #: make format      clang-format over the sources
 #: make fuzz        fuzz the file readers; FUZZ_SECONDS=60 each, or FUZZ_RUNS=1000000
 #: make mutate      mutation testing: small changes in the sources that no test notices (about an hour)

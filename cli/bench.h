@@ -70,7 +70,7 @@ void bench_fill(const tomos_array *array);
 /* Sorts the times; sets all but bound and kernel. */
 void timing_of(double *times, int count, double updates, timing *t);
 /* --json: version, backend and threads, followed by what `print` adds. */
-int json_write(const settings *s, const char *backend, void (*print)(FILE *file, const void *user),
+int bench_json(const settings *s, const char *backend, void (*print)(FILE *file, const void *user),
 	const void *user);
 
 /* The geometries of the survey named by the operands, or all; the list is to be freed. */

@@ -15,18 +15,7 @@ static FILE *json_open(const char *path, char temporary[4096])
 	return file;
 }
 
-static void json_text(FILE *file, const char *text)
-{
-	fputc('"', file);
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			fputc('\\', file);
-		fputc(*text, file);
-	}
-	fputc('"', file);
-}
-
-int json_write(const settings *s, const char *backend, void (*print)(FILE *file, const void *user),
+int bench_json(const settings *s, const char *backend, void (*print)(FILE *file, const void *user),
 	const void *user)
 {
 	const char *path = s->bench.json;

@@ -208,7 +208,7 @@ static int survey_run(survey *v)
 	printf("%s\n", tomos_backend_describe(v->backend));
 	v->scale = survey_scale(v->s->bench.scale, v->backend);
 	DO(run_rows(v));
-	DO(json_write(v->s, tomos_backend_describe(v->backend), json_cases, v));
+	DO(bench_json(v->s, tomos_backend_describe(v->backend), json_cases, v));
 done:
 	tomos_array_destroy(&v->volume.in, v->backend);
 	tomos_array_destroy(&v->volume.out, v->backend);

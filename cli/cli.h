@@ -146,6 +146,14 @@ bool word_has(const char *words, const char *text); /* words separated by spaces
 bool ends_with(const char *text, const char *ending);
 void shell_quote(FILE *file, const char *word); /* a word as a shell reads it */
 
+/* Bytes of the UTF-8 character that the text begins with; 0: it begins with none. */
+int utf8_length(const char *text);
+/* Bytes of as many whole characters as fit into `most` bytes. */
+int utf8_cut(const char *text, int most);
+/* Text of XML, and a string of JSON with its quotes; what is not UTF-8 becomes U+FFFD. */
+void xml_escape(FILE *out, const char *text);
+void json_text(FILE *json, const char *text);
+
 bool text_int(const char *text, int64_t *value);
 bool text_real(const char *text, double *value);
 /* Comma list or @FILE into a new block of count doubles; lengths may have units. */
@@ -175,6 +183,9 @@ bool ranks_print(void);
 void guard_begin(void);
 void guard_end(void);
 
+/* From here on messages are written to this file as well, warnings with "! " before them; NULL: no
+ * more. */
+void message_record(FILE *file);
 void complain(const char *format, ...) PRINTF_LIKE(1, 2); /* "tomos COMMAND: ..." */
 /* Macros, so that static analysis sees the returned value. */
 #define failed(...) (complain(__VA_ARGS__), FAILED)
@@ -243,10 +254,10 @@ typedef struct output_file {
 int output_open(output_file *out, const char *path, const tomos_file_options *options,
 	tomos_content content, const int64_t shape[3]);
 /* Creates the output with this window, if the range was not known before. */
-int output_settle(output_file *out, double low, double high, const int64_t shape[3]);
+int output_set_window(output_file *out, double low, double high, const int64_t shape[3]);
 int output_range(output_file *out, const tomos_array *array);
 /* Writes a volume with its grid, or projections with their scan; the other is NULL. Calls
- * output_settle. */
+ * output_set_window. */
 int output_write(output_file *out, const tomos_array *array, const tomos_grid *grid,
 	const tomos_geometry *scan);
 void output_close(output_file *out);
@@ -258,6 +269,20 @@ int file_each(tomos_file *file, const char *stage,
 	int (*visit)(void *user, int64_t first, int64_t count, float *data), void *user);
 
 bool phantom_is_name(const char *text);
+
+/* ---- values that are shown ---------------------------------------------------------------- */
+
+/* Sorts the values and drops those that are not finite; -> how many are left. */
+int64_t sort_finite(float *values, int64_t count);
+/* The 0.1 and 99.9 percentiles, or all values if these are equal. */
+void sorted_range(const float *sorted, int64_t count, double *low, double *high);
+int range_of(const float *values, int64_t count, double *low, double *high);
+/* Whether the size of voxels is known: a grid with steps of 1 is that of a scan whose file has no
+ * pixel size. */
+bool size_known(const double step[3]);
+const char *length_unit(bool known);
+/* Of a volume; "" where the lowest value is too low for an attenuation, as of Hounsfield units. */
+const char *value_unit(bool known, double low);
 
 /* ---- work in pieces, for progress and cancelling --------------------------------------------- */
 
@@ -283,25 +308,8 @@ extent extent_of_phantom(const tomos_phantom *phantom);
 /* The scan given by the options; detector and pixel size default to covering the whole object. */
 int scan_make(const settings *s, const extent *object, tomos_geometry **scan);
 bool scan_point_source(const tomos_geometry *scan);
-
-/* Curves against 1, 2, ... or given positions, with axes, as an image; NAN is skipped. */
-typedef struct curve {
-	const char *name;
-	const double *values;
-	int64_t count;
-} curve;
-typedef struct plot {
-	const char *title;
-	const curve *curves;
-	int curve_count;
-	const double *places; /* NULL: 1, 2, ... */
-	const char *notes;    /* lines of text below, or NULL */
-} plot;
-int plot_write(const char *path, const plot *p, const tomos_file_options *options);
-
-/* Draws letters ten dots high, the upper left corner of the first at (x, y). */
-void picture_text(float *dots, int64_t wide, int64_t high, int64_t x, int64_t y, const char *words,
-	float grey);
+/* The detector column that the origin projects to in the first view. */
+double axis_column(const tomos_geometry *g);
 
 /* ---- scans as measured ----------------------------------------------------------------------- */
 
@@ -323,6 +331,7 @@ int geometry_draw(const settings *s, const tomos_geometry *geometry);
 
 int history_new(tomos_history *h, int64_t iterations);
 void history_free(tomos_history *h);
+int64_t history_count(const tomos_history *h); /* iterations that are kept */
 /* The files of --history and --plot, if they are named. */
 int history_write(const settings *s, const tomos_history *h);
 /* The script of --sbatch, for a run that was planned. */

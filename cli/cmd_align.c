@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli.h"
+#include "plot.h"
 
 enum { MOTIONS = 3 };
 
@@ -100,6 +100,8 @@ static int write_plot(const settings *s, const alignment *a)
 		{"rows", a->curves[1], a->views}, {"roll (degrees)", a->curves[2], a->views}};
 	const plot p = {.title = "motion of each view",
 		.curves = curves,
+		.across = "view",
+		.up = s->align.fit_roll ? "pixels, degrees" : "pixels",
 		.curve_count = s->align.fit_roll ? MOTIONS : MOTIONS - 1};
 	if (!s->motions.motion_plot[0])
 		return DONE;

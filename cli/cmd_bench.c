@@ -117,7 +117,7 @@ static int run_all(const settings *s, const workload *const *chosen, int count)
 		print_line(chosen[i], t);
 	}
 	const results all = {chosen, timings, count};
-	DO(json_write(s, tomos_backend_describe(backend), json_workloads, &all));
+	DO(bench_json(s, tomos_backend_describe(backend), json_workloads, &all));
 done:
 	tomos_backend_close(backend);
 	free(timings);

@@ -3,16 +3,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli.h"
+#include "canvas.h"
 
-enum { ROWS = 16, TILE = 256, GAP = 4, LABEL = 14, MOST_TILES = 400 };
+enum { ROWS = 16, TILE = 256, GAP = 4, LABEL = 20, MOST_TILES = 400 };
 #define MOST_FLOATS ((int64_t)64 << 20) /* of the rows that are looked at */
 
 typedef struct sweep {
 	double from, to, step;
 	int64_t count, across, wide, high; /* tiles, tiles in a line, dots of the sheet */
 	int64_t side;                      /* of a tile */
-	float *dots;
+	canvas sheet;
 } sweep;
 
 /* ---- which rows ----------------------------------------------------------------------------- */
@@ -159,15 +159,24 @@ static int tile_range(const float *tile, int64_t count, double *low, double *hig
 	return DONE;
 }
 
-static void place_tile(
+static int place_tile(
 	sweep *w, int64_t i, const char *label, const float *tile, double low, double high)
 {
-	int64_t x = i % w->across * (w->side + GAP);
-	int64_t y = i / w->across * (w->side + LABEL + GAP);
-	picture_text(w->dots, w->wide, w->high, x + 2, y + 2, label, 1);
-	for (int64_t j = 0; j < w->side * w->side; j++)
-		w->dots[(y + LABEL + j / w->side) * w->wide + x + j % w->side] =
-			(float)(((double)tile[j] - low) / (high - low));
+	double x = (double)(i % w->across * (w->side + GAP));
+	double y = (double)(i / w->across * (w->side + LABEL + GAP));
+	int64_t count = w->side * w->side;
+	unsigned char *grey = malloc((size_t)count);
+	if (!grey)
+		return failed("no memory for a picture");
+	for (int64_t j = 0; j < count; j++) {
+		double value = 255 * ((double)tile[j] - low) / (high - low);
+		grey[j] = (unsigned char)(fmin(fmax(value, 0), 255) + 0.5);
+	}
+	const bitmap image = {grey, w->side, w->side, 1};
+	canvas_text(&w->sheet, x + 2, y + LABEL - 6, label, (lettering){13, 0, INK, false, false});
+	canvas_image(&w->sheet, x, y + LABEL, (double)w->side, (double)w->side, &image);
+	free(grey);
+	return DONE;
 }
 
 static int sweep_draw(const settings *s, const middle *m, tomos_backend *backend, sweep *w)
@@ -176,8 +185,8 @@ static int sweep_draw(const settings *s, const middle *m, tomos_backend *backend
 	char label[32];
 	int code = DONE;
 	float *tile = malloc((size_t)(w->side * w->side) * sizeof *tile);
-	w->dots = calloc((size_t)(w->wide * w->high), sizeof *w->dots);
-	if (!tile || !w->dots)
+	canvas_open(&w->sheet, s->center.sheet, (double)w->wide, (double)w->high, 1);
+	if (!tile)
 		DO(failed("no memory for a picture of %lld x %lld", (long long)w->wide,
 			(long long)w->high));
 	for (int64_t i = 0; i < w->count; i++) {
@@ -185,17 +194,17 @@ static int sweep_draw(const settings *s, const middle *m, tomos_backend *backend
 		DO(draw_tile(m, backend, axis, tile, w->side));
 		if (i == 0)
 			DO(tile_range(tile, w->side * w->side, &low, &high));
-		snprintf(label, sizeof label, "%.6g", axis);
-		place_tile(w, i, label, tile, low, high);
+		snprintf(label, sizeof label, "axis %.6g", axis);
+		DO(place_tile(w, i, label, tile, low, high));
 		DO(progress_step("drawing", i + 1, w->count));
 	}
 	progress_clear();
-	DO(lib(tomos_picture_write(s->center.sheet, w->dots, w->wide, w->high, 0, 1, &s->file)));
+	DO(canvas_write(&w->sheet, s->center.sheet, &s->file));
 	say("wrote %s: %lld slices with the axis at %g to %g\n", s->center.sheet,
 		(long long)w->count, w->from, w->from + (double)(w->count - 1) * w->step);
 done:
 	free(tile);
-	free(w->dots);
+	canvas_close(&w->sheet);
 	return code;
 }
 
@@ -234,8 +243,8 @@ static int picture_draw(const settings *s, tomos_prepared *prepared, const tomos
 	w.high = w.side + LABEL;
 	DO(slice_rows(prepared, &row, &rows));
 	tile = malloc((size_t)(w.side * w.side) * sizeof *tile);
-	w.dots = calloc((size_t)(w.wide * w.high), sizeof *w.dots);
-	if (!tile || !w.dots)
+	canvas_open(&w.sheet, s->center.picture, (double)w.wide, (double)w.high, 1);
+	if (!tile)
 		DO(failed("no memory for a picture"));
 	for (int i = 1; i >= 0; i--) { /* black and white are those of the result */
 		middle m = {.views = NULL};
@@ -246,13 +255,13 @@ static int picture_draw(const settings *s, tomos_prepared *prepared, const tomos
 		DO(code);
 		if (i == 1)
 			DO(tile_range(tile, w.side * w.side, &low, &high));
-		place_tile(&w, i, names[i], tile, low, high);
+		DO(place_tile(&w, i, names[i], tile, low, high));
 	}
-	DO(lib(tomos_picture_write(s->center.picture, w.dots, w.wide, w.high, 0, 1, &s->file)));
+	DO(canvas_write(&w.sheet, s->center.picture, &s->file));
 	say("wrote %s\n", s->center.picture);
 done:
 	free(tile);
-	free(w.dots);
+	canvas_close(&w.sheet);
 	return code;
 }
 

@@ -37,7 +37,7 @@ static int copy_window(copy *c)
 {
 	c->low = HUGE_VAL, c->high = -HUGE_VAL;
 	int code = c->to.no_window ? file_each(c->from, "range", range_portion, c) : DONE;
-	return code == DONE ? output_settle(&c->to, c->low, c->high, c->shape) : code;
+	return code == DONE ? output_set_window(&c->to, c->low, c->high, c->shape) : code;
 }
 
 /* Grid and geometry of the input: from the command line, otherwise from the file. */

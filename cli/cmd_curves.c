@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli.h"
+#include "plot.h"
 
 enum { MOST = 6, NAME = 16 };
 
@@ -20,8 +20,8 @@ static void short_name(const char *path, char name[NAME + 1])
 	const char *slash = strrchr(path, '/');
 	path = slash ? slash + 1 : path;
 	const char *ending = strrchr(path, '.');
-	int length = ending ? (int)(ending - path) : (int)strlen(path);
-	snprintf(name, NAME + 1, "%.*s", length, path);
+	int length = ending ? (int)(ending - path) : (int)strlen(path), most = utf8_cut(path, NAME);
+	snprintf(name, NAME + 1, "%.*s", length < most ? length : most, path);
 }
 
 static int history_grow(history *h)
@@ -50,7 +50,13 @@ static int history_lines(FILE *file, const char *path, bool residual, history *h
 		if (code == DONE)
 			h->values[h->count++] = values[residual ? 0 : 1];
 	}
-	return code == DONE && h->count == 0 ? failed("'%s' has no iterations", path) : code;
+	if (code == DONE && h->count == 0)
+		return failed("'%s' has no iterations", path);
+	if (code == DONE && !residual && isnan(h->values[0]))
+		return failed("'%s' has no errors, as the truth was not given (recon --truth); use "
+			      "--column residual",
+			path);
+	return code;
 }
 
 static int history_read(const settings *s, const char *path, history *h)
@@ -68,11 +74,14 @@ static int history_read(const settings *s, const char *path, history *h)
 static void table_line(const settings *s, const history *h, char *text, size_t size)
 {
 	int64_t best = 0, below = -1;
+	int wide = NAME; /* in bytes: that of as many letters */
+	for (const char *c = h->name; *c; c++)
+		wide += ((unsigned char)*c & 0xc0) == 0x80;
 	for (int64_t i = 0; i < h->count; i++) {
 		best = h->values[i] < h->values[best] ? i : best;
 		below = below < 0 && h->values[i] < s->curves.below ? i : below;
 	}
-	int used = snprintf(text, size, "%-*s least %.4g after %lld of %lld", NAME, h->name,
+	int used = snprintf(text, size, "%-*s  least %.4g after %lld of %lld", wide, h->name,
 		h->values[best], (long long)best + 1, (long long)h->count);
 	if (s->curves.below > 0 && below >= 0)
 		used += snprintf(text + used, size - (size_t)used, ", below %g after %lld",
@@ -94,8 +103,13 @@ int cmd_curves(const settings *s)
 		curves[i] = (curve){list[i].name, list[i].values, list[i].count};
 		table_line(s, &list[i], notes + strlen(notes), 128);
 	}
-	const plot p = {s->curves.title[0] ? s->curves.title : s->curves.column, curves,
-		s->operand_count, NULL, notes};
+	const plot p = {.title = s->curves.title[0] ? s->curves.title : s->curves.column,
+		.curves = curves,
+		.curve_count = s->operand_count,
+		.notes = notes,
+		.across = "iteration",
+		.up = strcmp(s->curves.column, "error") == 0 ? "relative error"
+							     : "relative residual"};
 	DO(plot_write(s->output.output, &p, &s->file));
 	printf("%s", notes);
 done:

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <time.h>
 #include "cli.h"
 
@@ -222,6 +223,8 @@ static int info_file(const settings *s, const char *path)
 	DO(lib(tomos_file_open(&file, path, &s->file)));
 	DO(lib(tomos_file_describe(file, &info)));
 	print_format(path, &info);
+	if (tomos_file_levels(file) > 1)
+		printf("levels    %d, this is %d\n", tomos_file_levels(file), (int)s->file.level);
 	if (info.has_grid)
 		DO(print_grid(file));
 	if (info.has_geometry)
@@ -337,7 +340,7 @@ static void info_other(const settings *s, const char *path, int *code)
 	tomos_checkpoint_info checkpoint = {.bytes = sizeof checkpoint};
 	tomos_matrix_info matrix = {.bytes = sizeof matrix};
 	struct stat file;
-	if (stat(path, &file) != 0 || !S_ISREG(file.st_mode))
+	if (stat(path, &file) != 0 || !S_ISREG(file.st_mode) || access(path, R_OK) != 0)
 		return;
 	tomos_status status = tomos_checkpoint_describe(path, &checkpoint);
 	if (status != TOMOS_OK || checkpoint.found) {

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli.h"
+#include "plot.h"
 
 enum { MOST = 64 }; /* runs */
 #define GOLDEN 0.61803398874989484820
@@ -212,7 +212,12 @@ static int training_report(training *t)
 	if (!t->s->lambda.plot[0])
 		return DONE;
 	const curve one = {"error", t->error, t->runs};
-	const plot p = {"lambda", &one, 1, t->lambda, NULL};
+	const plot p = {.title = t->s->lambda.method,
+		.curves = &one,
+		.curve_count = 1,
+		.places = t->lambda,
+		.across = "relaxation λ",
+		.up = "relative error"};
 	return plot_write(t->s->lambda.plot, &p, &t->s->file);
 }
 

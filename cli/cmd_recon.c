@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli.h"
+#include "report.h"
 
 typedef struct recon {
 	scan_job scan;
@@ -17,6 +17,7 @@ typedef struct recon {
 	tomos_history history;
 	tomos_run_report report;
 	char *recipe; /* all options in force */
+	page page;    /* of --report */
 } recon;
 
 static bool is_iterative(const char *method)
@@ -55,6 +56,8 @@ static int reject_others(const settings *s)
 	char why[64];
 	int code;
 	snprintf(why, sizeof why, "with --method %s", method_words(s));
+	if (s->recon.report[0] && s->run.dry_run)
+		return wrong_usage("--report has no effect with --dry-run");
 	if (is_iterative(method)) {
 		DO(reject_unused(s, method));
 		return settings_reject(s, GROUP_analytic, GROUP_projector, why);
@@ -100,6 +103,14 @@ static int iterative_job(const settings *s, recon *r)
 	return history_new(&r->history, s->algebraic.iterations);
 }
 
+/* The report of the run is up to date when its data are shown. */
+static void show_run(void *user, const tomos_run_look *look)
+{
+	recon *r = user;
+	r->page.run_seconds = r->report.seconds;
+	page_look(&r->page, look);
+}
+
 static int make_job(const settings *s, recon *r)
 {
 	tomos_job *job = &r->scan.job;
@@ -121,6 +132,10 @@ static int make_job(const settings *s, recon *r)
 	job->compare = s->recon.compare;
 	job->report = &r->report;
 	job->comm = ranks_comm();
+	if (s->recon.report[0]) {
+		job->look = show_run;
+		job->user = r;
+	}
 	if (is_iterative(s->recon.method))
 		DO(iterative_job(s, r));
 done:
@@ -261,7 +276,9 @@ static int run_ended(const settings *s, tomos_status status, const recon *r)
 		return INTERRUPTED;
 	}
 	int code = lib(status);
-	if (code == FAILED && kept)
+	if (code == FAILED && kept && r->report.complete)
+		complain("the volume is complete");
+	else if (code == FAILED && kept)
 		complain("what was done is kept, and --resume goes on from there");
 	return code;
 }
@@ -283,6 +300,8 @@ static int reconstruct(const settings *s, recon *r)
 	bool iterative = is_iterative(s->recon.method);
 	int code;
 	DO(reject_others(s));
+	if (s->recon.report[0])
+		DO(page_begin(&r->page, s));
 	DO(make_job(s, r));
 	progress_rates(iterative ? NULL : &r->report);
 	tomos_status status = tomos_run(&r->scan.job, progress_shown());
@@ -291,6 +310,8 @@ static int reconstruct(const settings *s, recon *r)
 	if (ended == DONE || r->report.complete) {
 		say_report(s, r);
 		DO(write_history(s, r));
+		if (s->recon.report[0] && ranks_print())
+			DO(page_write(&r->page, &r->report, iterative ? &r->history : NULL));
 		if (s->recon.sbatch[0])
 			DO(sbatch_write(s, &r->report));
 	}
@@ -326,6 +347,7 @@ int cmd_recon(const settings *s)
 	DO(recipe_save(s, r.recipe));
 done:
 	history_free(&r.history);
+	page_free(&r.page);
 	free(r.recipe);
 	job_free(&r.scan);
 	return code;

@@ -1,11 +1,11 @@
-/* tomos show: the middle planes of an array side by side, as an image. */
+/* tomos show: the middle planes of an array side by side, as an image; with titles, a scale bar and
+ * a colour bar, or bare. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli.h"
+#include "sheet.h"
 
-#define GAP 4      /* pixels between two planes */
-#define TAIL 0.001 /* fraction of the pixels clipped at black and at white */
+#define GAP 4 /* pixels between two planes */
 
 typedef struct montage {
 	const int64_t *shape;
@@ -53,44 +53,15 @@ static int draw_portion(void *user, int64_t first, int64_t count, float *data)
 	const montage *p = user;
 	int64_t ny = p->shape[1], nx = p->shape[2];
 	for (int64_t z = first; z < first + count; z++) {
-		const float *plane = data + (z - first) * ny * nx;
+		const float *values = data + (z - first) * ny * nx;
 		int64_t row = p->volume ? p->shape[0] - 1 - z : z;
 		for (int64_t y = 0; p->left[0] >= 0 && z == p->middle[0] && y < ny; y++)
-			draw_row(p, 0, p->volume ? y : ny - 1 - y, plane + y * nx, 1);
+			draw_row(p, 0, p->volume ? y : ny - 1 - y, values + y * nx, 1);
 		if (p->left[1] >= 0)
-			draw_row(p, 1, row, plane + p->middle[1] * nx, 1);
+			draw_row(p, 1, row, values + p->middle[1] * nx, 1);
 		if (p->left[2] >= 0)
-			draw_row(p, 2, row, plane + p->middle[2], nx);
+			draw_row(p, 2, row, values + p->middle[2], nx);
 	}
-	return DONE;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	float x = *(const float *)a, y = *(const float *)b;
-	return (x > y) - (x < y);
-}
-
-/* Range from the pixels, without a few outliers. */
-static int find_range(const montage *p, double *low, double *high)
-{
-	float *sorted = malloc((size_t)(p->width * p->height) * sizeof *sorted);
-	int64_t count = 0;
-	if (!sorted)
-		return failed("no memory for %lld pixels", (long long)(p->width * p->height));
-	for (int64_t i = 0; i < p->width * p->height; i++)
-		if (isfinite(p->pixels[i]))
-			sorted[count++] = p->pixels[i];
-	qsort(sorted, (size_t)count, sizeof *sorted, by_value);
-	*low = count ? (double)sorted[(int64_t)(TAIL * (double)(count - 1))] : 0;
-	*high = count ? (double)sorted[(int64_t)ceil((1 - TAIL) * (double)(count - 1))] : 0;
-	if (count && *low == *high) {
-		*low = (double)sorted[0];
-		*high = (double)sorted[count - 1];
-	}
-	if (*low == *high) /* a single value: any range that contains it */
-		*high += 1;
-	free(sorted);
 	return DONE;
 }
 
@@ -98,7 +69,7 @@ static int show_range(const settings *s, const montage *p, double *low, double *
 {
 	const show_options *o = &s->show;
 	if (o->range_count == 0)
-		return find_range(p, low, high);
+		return range_of(p->pixels, p->width * p->height, low, high);
 	if (o->range_count != 2 || !(o->range[0] < o->range[1]))
 		return wrong_usage("--range: two numbers LOW,HIGH with LOW < HIGH are needed");
 	*low = o->range[0];
@@ -135,33 +106,108 @@ static int show_draw(tomos_file *file, montage *p)
 {
 	if (p->left[1] >= 0)
 		return file_each(file, "reading", draw_portion, p);
-	float *plane = malloc((size_t)(p->shape[1] * p->shape[2]) * sizeof *plane);
-	int code = plane ? lib(tomos_file_read(file, p->middle[0], 1, plane)) : failed("no memory");
+	float *values = malloc((size_t)(p->shape[1] * p->shape[2]) * sizeof *values);
+	int code =
+		values ? lib(tomos_file_read(file, p->middle[0], 1, values)) : failed("no memory");
 	if (code == DONE)
-		code = draw_portion(p, p->middle[0], 1, plane);
-	free(plane);
+		code = draw_portion(p, p->middle[0], 1, values);
+	free(values);
+	return code;
+}
+
+/* ---- what the planes are -------------------------------------------------------------- */
+
+static void plane_title(
+	const montage *p, int axis, const tomos_grid *grid, const char *length, char title[64])
+{
+	static const char *const planes[3] = {"xy", "xz", "yz"}, *const across[3] = {"z", "y", "x"};
+	static const char *const frames[3] = {"view %lld", "sinogram, row %lld", "column %lld"};
+	long long at = (long long)p->middle[axis];
+	double place = grid->first[2 - axis] + (double)at * grid->step[2 - axis];
+	if (!p->volume)
+		snprintf(title, 64, frames[axis], at);
+	else if (strcmp(length, "mm") == 0)
+		snprintf(title, 64, "%s, %s = %.4g mm", planes[axis], across[axis], place);
+	else
+		snprintf(title, 64, "%s, %s %lld", planes[axis], across[axis], at);
+}
+
+/* The size of samples is that of a volume's grid; frames and plain arrays have square ones. */
+static void make_sheet(
+	const montage *p, const tomos_grid *grid, bool has_grid, const char *length, sheet *to)
+{
+	for (int axis = 0; axis < 3; axis++) {
+		plane *one = &to->planes[to->count];
+		if (p->left[axis] < 0)
+			continue;
+		*one = (plane){p->pixels + p->left[axis], plane_width(p, axis),
+			plane_height(p, axis), p->width, {1, 1}, ""};
+		if (p->volume && has_grid) {
+			one->step[0] = fabs(grid->step[axis == 2 ? 1 : 0]);
+			one->step[1] = fabs(grid->step[axis == 0 ? 1 : 2]);
+		}
+		plane_title(p, axis, grid, length, one->title);
+		to->count++;
+	}
+}
+
+static int draw_sheet(const settings *s, const montage *p, const tomos_file *file,
+	const tomos_file_info *info, const double range[2])
+{
+	tomos_grid grid = {.step = {1, 1, 1}};
+	bool has_grid = p->volume && info->has_grid;
+	int code = has_grid ? lib(tomos_file_grid(file, &grid)) : DONE;
+	if (code != DONE)
+		return code;
+	bool known = has_grid && size_known(grid.step);
+	const char *length = p->volume ? length_unit(known) : "pixels";
+	sheet all = {.low = range[0], .high = range[1], .length = length};
+	canvas c;
+	make_sheet(p, &grid, has_grid, length, &all);
+	all.unit = s->show.unit[0] ? s->show.unit : value_unit(known, range[0]);
+	int thin = sheet_drop_thin(&all);
+	if (thin > 0)
+		note("note: %d plane%s of less than an eighth of the others' size %s left out\n",
+			thin, thin == 1 ? "" : "s", thin == 1 ? "is" : "are");
+	sheet_lay_out(&all);
+	canvas_open(&c, s->output.output, all.wide, all.high_all, 1);
+	sheet_draw(&c, &all);
+	code = canvas_write(&c, s->output.output, &s->file);
+	if (code == DONE)
+		say("wrote %s: %d x %d pixels, black %g, white %g\n", s->output.output,
+			(int)ceil(all.wide), (int)ceil(all.high_all), range[0], range[1]);
+	return code;
+}
+
+static int draw_bare(const settings *s, const montage *p, const double range[2])
+{
+	const char *path = s->output.output;
+	for (int64_t i = 0; i < p->width * p->height; i++)
+		if (!isfinite(p->pixels[i]))
+			p->pixels[i] = (float)range[0];
+	int code = lib(tomos_picture_write(
+		path, p->pixels, p->width, p->height, range[0], range[1], &s->file));
+	if (code == DONE)
+		say("wrote %s: %lld x %lld pixels, black %g, white %g\n", path, (long long)p->width,
+			(long long)p->height, range[0], range[1]);
 	return code;
 }
 
 int cmd_show(const settings *s)
 {
-	const char *path = s->output.output;
 	tomos_file *file = NULL;
 	tomos_file_info info = {.bytes = sizeof info};
 	montage p = {0};
-	double low = 0, high = 1;
+	double range[2] = {0, 1};
 	int code;
+	if (s->show.bare && !ends_with(s->output.output, ".png"))
+		return wrong_usage("--bare: '%s' must end in .png", s->output.output);
 	DO(lib(tomos_file_open(&file, s->operands[0], &s->file)));
 	DO(lib(tomos_file_describe(file, &info)));
 	DO(show_plan(s, &info, &p));
 	DO(show_draw(file, &p));
-	DO(show_range(s, &p, &low, &high));
-	for (int64_t i = 0; i < p.width * p.height; i++)
-		if (!isfinite(p.pixels[i]))
-			p.pixels[i] = (float)low;
-	DO(lib(tomos_picture_write(path, p.pixels, p.width, p.height, low, high, &s->file)));
-	say("wrote %s: %lld x %lld pixels, black %g, white %g\n", path, (long long)p.width,
-		(long long)p.height, low, high);
+	DO(show_range(s, &p, &range[0], &range[1]));
+	DO(s->show.bare ? draw_bare(s, &p, range) : draw_sheet(s, &p, file, &info, range));
 done:
 	free(p.pixels);
 	tomos_file_close(file);

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench.h"
+#include "canvas.h"
 
-enum { WIDE = 560, TOP = 40, DISC = 480, LEGEND = 30, LINE = 16, LINES = 5, DOT = 8 };
+enum { WIDE = 560, TOP = 40, DISC = 480, LEGEND = 40, LINE = 18, LINES = 5, DOT = 8, BAR = 200 };
 enum { HIGH = TOP + DISC + LEGEND + LINES * LINE + 10 };
 
 int directions_check(const settings *s, const workload *const *chosen, int count)
@@ -77,70 +78,68 @@ static int table(const view_time *list, int64_t count, char text[LINES][96])
 
 /* ---- the image ------------------------------------------------------------------------------- */
 
-static void spot(float *dots, double x, double y, double radius, float grey)
+static void ring(canvas *c)
 {
-	for (int j = (int)(y - radius); j <= (int)(y + radius) + 1; j++)
-		for (int i = (int)(x - radius); i <= (int)(x + radius) + 1; i++)
-			if (hypot(i - x, j - y) <= radius && i >= 0 && i < WIDE && j >= 0 &&
-				j < HIGH)
-				dots[j * WIDE + i] = grey;
+	enum { COUNT_OF = 180 };
+	double points[2 * (COUNT_OF + 1)];
+	for (int i = 0; i <= COUNT_OF; i++) {
+		double t = 2 * 3.14159265358979323846 * i / COUNT_OF;
+		points[2 * i] = WIDE / 2.0 + DISC / 2.0 * cos(t);
+		points[2 * i + 1] = TOP + DISC / 2.0 * (1 - sin(t));
+	}
+	canvas_line(c, points, COUNT_OF + 1, (stroke){SOFT, 1, 0});
 }
 
-static void ring(float *dots)
+/* A square of one grey. */
+static void patch(canvas *c, double x, double y, double wide, double high, double share)
 {
-	for (int i = 0; i < 4 * DISC; i++) {
-		double t = 2 * 3.14159265358979323846 * i / (4 * DISC);
-		spot(dots, WIDE / 2.0 + DISC / 2.0 * cos(t), TOP + DISC / 2.0 * (1 - sin(t)), 0.5,
-			0.6F);
-	}
+	const unsigned char grey = (unsigned char)(255 - 255 * share + 0.5);
+	const bitmap one = {&grey, 1, 1, 1};
+	canvas_image(c, x, y, wide, high, &one);
 }
 
 /* Equal-area projection of the sphere to a disc; opposite rays are the same. */
-static void draw_view(float *dots, const view_time *v, float grey)
+static void draw_view(canvas *c, const view_time *v, double share)
 {
 	const double *d = v->direction;
 	double length = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
 	double sign = d[2] < 0 ? -1 : 1, scale = sign / (length * sqrt(1 + fabs(d[2]) / length));
 	double x = WIDE / 2.0 + (DISC / 2.0 - DOT) * scale * d[0];
 	double y = TOP + DISC / 2.0 - (DISC / 2.0 - DOT) * scale * d[1];
-	spot(dots, x, y, DOT, 0);
-	spot(dots, x, y, DOT - 1, grey);
+	canvas_box(c, x - DOT, y - DOT, 2 * DOT, 2 * DOT, INK);
+	patch(c, x - DOT + 1, y - DOT + 1, 2 * DOT - 2, 2 * DOT - 2, share);
 }
 
 /* From white (no time) to black (longest time). */
-static void draw_legend(float *dots, double longest)
+static void draw_legend(canvas *c, double longest)
 {
+	const lettering plain = {13, 0, INK, false, false};
 	char words[64];
-	int y = TOP + DISC + 12;
-	for (int i = 0; i < 200; i++)
-		for (int j = 0; j < 10; j++)
-			dots[(y + j) * WIDE + 120 + i] = 1 - (float)i / 200;
-	picture_text(dots, WIDE, HIGH, 40, y, "0 MS", 0);
-	snprintf(words, sizeof words, "%.4f MS", 1e3 * longest);
-	picture_text(dots, WIDE, HIGH, 330, y, words, 0);
+	double y = TOP + DISC + 12;
+	for (int i = 0; i < BAR; i++)
+		patch(c, 120 + i, y, 1, 12, (double)i / BAR);
+	canvas_text(c, 70, y + 11, "0 ms", plain);
+	snprintf(words, sizeof words, "%.4f ms", 1e3 * longest);
+	canvas_text(c, 130 + BAR, y + 11, words, plain);
 }
 
 static int draw(const settings *s, const char *title, const view_time *list, int64_t count,
 	char text[LINES][96])
 {
-	float *dots = malloc(sizeof *dots * WIDE * HIGH);
+	const lettering plain = {12, 0, INK, false, false};
 	double longest = 0;
-	if (!dots)
-		return failed("no memory for an image");
-	for (int i = 0; i < WIDE * HIGH; i++)
-		dots[i] = 1;
+	canvas c;
 	for (int64_t i = 0; i < count; i++)
 		longest = fmax(longest, list[i].seconds);
-	picture_text(dots, WIDE, HIGH, 10, 8, title, 0);
-	ring(dots);
+	canvas_open(&c, s->bench.by_view, WIDE, HIGH, 2);
+	canvas_text(&c, 10, 22, title, (lettering){14, 0, INK, false, true});
+	ring(&c);
 	for (int64_t i = 0; i < count; i++)
-		draw_view(dots, &list[i], (float)(1 - list[i].seconds / longest));
-	draw_legend(dots, longest);
+		draw_view(&c, &list[i], list[i].seconds / longest);
+	draw_legend(&c, longest);
 	for (int i = 0; i < LINES; i++)
-		picture_text(dots, WIDE, HIGH, 10, TOP + DISC + LEGEND + 6 + LINE * i, text[i], 0);
-	int code = lib(tomos_picture_write(s->bench.by_view, dots, WIDE, HIGH, 0, 1, &s->file));
-	free(dots);
-	return code;
+		canvas_text(&c, 10, TOP + DISC + LEGEND + 14 + LINE * i, text[i], plain);
+	return canvas_write(&c, s->bench.by_view, &s->file);
 }
 
 int directions_run(const settings *s, tomos_backend *backend, const workload *w)

@@ -80,13 +80,14 @@ int output_open(output_file *out, const char *path, const tomos_file_options *op
 {
 	static const double any[2] = {0, 1};
 	*out = (output_file){.path = path, .options = *options, .content = content};
+	out->options.level = 0; /* of the input */
 	out->no_window = strcmp(options->type, "float32") != 0 && options->window_count == 0;
 	if (out->no_window)
 		out->options.window = any, out->options.window_count = 2;
 	return lib(tomos_file_create(&out->file, path, content, shape, &out->options));
 }
 
-int output_settle(output_file *out, double low, double high, const int64_t shape[3])
+int output_set_window(output_file *out, double low, double high, const int64_t shape[3])
 {
 	if (!out->no_window)
 		return DONE;
@@ -122,16 +123,14 @@ int output_describe(
 	tomos_file_info info = {.bytes = sizeof info};
 	int code;
 	DO(lib(tomos_file_describe(file, &info)));
-	bool grids = strcmp(info.format, "hdf5") == 0 || strcmp(info.format, "mhd") == 0;
-	if (strcmp(info.format, "hdf5") != 0 && !(grid && grids)) {
-		if (grid || scan)
-			note("note: %s files hold no %s; '%s' is without it\n", info.format,
-				scan ? "geometry" : "grid", path);
-		return DONE;
-	}
-	if (grid)
+	bool views = strcmp(info.format, "hdf5") == 0 || strcmp(info.format, "zarr") == 0;
+	bool numbers = strstr("npy npz raw", info.format) != NULL; /* and nothing else */
+	if ((grid && numbers) || (scan && !views))
+		note("note: %s files hold no %s; '%s' is without it\n", info.format,
+			scan ? "geometry" : "grid", path);
+	if (grid && !numbers)
 		DO(lib(tomos_file_set_grid(file, grid)));
-	if (scan)
+	if (scan && views)
 		DO(lib(tomos_file_set_geometry(file, scan)));
 done:
 	return code;
@@ -158,7 +157,7 @@ int output_range(output_file *out, const tomos_array *array)
 	double low = 0, high = 0;
 	if (out->no_window)
 		array_range(array, &low, &high);
-	return output_settle(out, low, high, array->shape);
+	return output_set_window(out, low, high, array->shape);
 }
 
 int output_write(output_file *out, const tomos_array *array, const tomos_grid *grid,

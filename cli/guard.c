@@ -7,6 +7,7 @@
  * that ends without a farewell is a rank that was killed. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,9 +24,10 @@ enum {
 	MOST = 4096,      /* descriptors, and therefore ranks of a machine */
 	ATTEMPTS = 100,   /* to find the guard, 10 ms each */
 	UNUSED = 60000,   /* milliseconds after which a guard without ranks ends */
-	PATIENCE = 3000,  /* milliseconds for the launcher to end the other ranks */
+	LAST_WAIT = 3000, /* milliseconds for the launcher to end the other ranks */
 	LAUNCHER = 2000,  /* and then itself */
 	LONGEST = 600000, /* for a launcher that still has other processes */
+	HIGH = 900,       /* number of the descriptor of the connection, see guard_begin */
 	FAREWELL = -1
 };
 
@@ -91,7 +93,7 @@ static void lose(Guard *g, const Member *m)
 	if (g->lost)
 		return;
 	g->lost = true;
-	g->deadline = milliseconds() + PATIENCE;
+	g->deadline = milliseconds() + LAST_WAIT;
 	fprintf(stderr,
 		"tomos: rank %d (process %ld) has ended before its work was done: the job ends\n",
 		m->rank, (long)m->pid);
@@ -124,7 +126,7 @@ static void end_others(Guard *g)
 	for (int i = 0; i < MOST; i++)
 		if (g->members[i].pid > 0)
 			kill(g->members[i].pid, SIGKILL);
-	g->deadline = milliseconds() + PATIENCE;
+	g->deadline = milliseconds() + LAST_WAIT;
 }
 
 static int wait_time(const Guard *g)
@@ -301,12 +303,24 @@ static int launched_rank(void)
 	return -1;
 }
 
+/* Linux closes the descriptors of a killed process from the highest number down. The launcher of
+ * MPICH kills the other ranks as soon as its own connection to this one is closed, so the guard's
+ * has to be closed before that. */
+static int raise_descriptor(int s)
+{
+	int high = s < 0 ? -1 : fcntl(s, F_DUPFD_CLOEXEC, HIGH);
+	if (high < 0)
+		return s;
+	close(s);
+	return high;
+}
+
 void guard_begin(void)
 {
 	int rank = launched_rank();
 	if (!tomos_comm_launched() || rank < 0)
 		return;
-	connection = find_guard(getppid());
+	connection = raise_descriptor(find_guard(getppid()));
 	if (connection >= 0)
 		(void)send(connection, &rank, sizeof rank, MSG_NOSIGNAL);
 }

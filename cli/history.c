@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli.h"
+#include "plot.h"
 
 enum { MOST = 100000 };
 
@@ -22,7 +22,7 @@ void history_free(tomos_history *h)
 	free(h->error);
 }
 
-static int64_t history_count(const tomos_history *h)
+int64_t history_count(const tomos_history *h)
 {
 	return h->count < h->capacity ? h->count : h->capacity;
 }
@@ -47,7 +47,11 @@ int history_plot(const settings *s, const tomos_history *h, const char *method, 
 {
 	int64_t count = history_count(h);
 	const curve curves[2] = {{"residual", h->residual, count}, {"error", h->error, count}};
-	const plot p = {method, curves, truth ? 2 : 1, NULL, NULL};
+	const plot p = {.title = method,
+		.curves = curves,
+		.curve_count = truth ? 2 : 1,
+		.across = "iteration",
+		.up = "relative norm"};
 	if (!s->recon.plot[0] || count == 0)
 		return DONE;
 	return plot_write(s->recon.plot, &p, &s->file);

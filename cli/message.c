@@ -8,6 +8,24 @@ static const char *speaker = "";
 static const char *place; /* file named in error messages, or NULL */
 static int place_line;
 static _Atomic bool silent; /* also read by the signal thread */
+static FILE *record;        /* where all messages are kept, too, or NULL */
+
+void message_record(FILE *file)
+{
+	record = file;
+}
+
+/* Also what is not printed because of --quiet. */
+static void keep(const char *mark, const char *format, va_list values)
+{
+	va_list again;
+	if (!record)
+		return;
+	va_copy(again, values);
+	fputs(mark, record);
+	vfprintf(record, format, again);
+	va_end(again);
+}
 
 void message_begin(const char *command_name, bool quiet)
 {
@@ -32,6 +50,9 @@ void complain(const char *format, ...)
 	if (place)
 		fprintf(stderr, "'%s', line %d: ", place, place_line);
 	va_start(values, format);
+	keep("! ", format, values);
+	if (record)
+		fputc('\n', record);
 	vfprintf(stderr, format, values);
 	va_end(values);
 	fputc('\n', stderr);
@@ -138,6 +159,7 @@ void say(const char *format, ...)
 {
 	va_list values;
 	va_start(values, format);
+	keep("", format, values);
 	progress_clear();
 	if (!silent)
 		vprintf(format, values);
@@ -156,6 +178,7 @@ void note(const char *format, ...)
 {
 	va_list values;
 	va_start(values, format);
+	keep("! ", format, values);
 	progress_clear();
 	if (!message_quiet())
 		vfprintf(stderr, format, values);

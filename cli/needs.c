@@ -18,9 +18,11 @@ static void output_facts(settings *s, const command *c)
 	size_t used = strlen(s->facts);
 	if (strcmp(c->name, "convert") == 0 && s->operand_count == 2)
 		path = s->operands[1];
-	s->folder = !path[0] || is_folder(path);
-	snprintf(s->facts + used, sizeof s->facts - used, " hdf5=%d folder=%d",
-		strcmp(tomos_output_format(path), "hdf5") == 0, s->folder);
+	const char *format = tomos_output_format(path);
+	bool zarr = strcmp(format, "zarr") == 0;
+	s->folder = !path[0] || (is_folder(path) && !zarr);
+	snprintf(s->facts + used, sizeof s->facts - used, " hdf5=%d store=%d folder=%d",
+		strcmp(format, "hdf5") == 0, zarr, s->folder);
 }
 
 /* Facts known to the command besides the values of options. */
@@ -123,7 +125,7 @@ static bool is_repeated(const settings *s, const settings *plain, int number, in
 
 /* Resets an option without effect if it is a default repeated by a recipe, or if an option of the
  * same name in another group has an effect; otherwise rejects it. */
-static int settle(settings *s, const settings *plain, int number, int i)
+static int drop_or_reject(settings *s, const settings *plain, int number, int i)
 {
 	group g = group_get(number);
 	if (!is_repeated(s, plain, number, i) && !met_elsewhere(s, number, g.rows[i].name))
@@ -142,7 +144,7 @@ int needs_check(settings *s, const command *c)
 	for (int number = 0; number < GROUP_COUNT && code == DONE; number++)
 		for (int i = 0; i < group_get(number).count && code == DONE; i++)
 			if (is_asked(s, number, i) && !needs_met(s, number, i))
-				code = settle(s, &plain, number, i);
+				code = drop_or_reject(s, &plain, number, i);
 	settings_free(&plain);
 	return code;
 }

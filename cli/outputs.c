@@ -57,29 +57,31 @@ static int check_target(settings *s, const char **target)
 }
 
 typedef struct {
-	const char *name, *path, *ending; /* required extension; NULL: any */
+	const char *name, *path, *endings; /* required extensions, "a|b"; NULL: any */
 	bool written_over; /* replaced without --overwrite: written by an earlier run */
 } output;
 
-enum { OUTPUTS = 15 };
+enum { OUTPUTS = 16 };
 
 /* Options that a command does not have are empty. */
 static void outputs_list(const settings *s, const command *c, output list[OUTPUTS])
 {
 	bool convert = strcmp(c->name, "convert") == 0 && s->operand_count == 2;
 	bool image = strcmp(c->name, "show") == 0 || strcmp(c->name, "curves") == 0;
+	static const char drawn[] = ".png|.svg";
 	const output all[OUTPUTS] = {
-		{"-o", s->run.dry_run ? "" : s->output.output, image ? ".png" : NULL, false},
+		{"-o", s->run.dry_run ? "" : s->output.output, image ? drawn : NULL, false},
 		{"--checkpoint", s->algebraic.checkpoint, NULL, true},
 		{"--history", s->recon.history, NULL, false},
-		{"--plot", s->recon.plot, ".png", false}, {"--plot", s->lambda.plot, ".png", false},
+		{"--plot", s->recon.plot, drawn, false}, {"--plot", s->lambda.plot, drawn, false},
 		{"--save-recipe", s->recipe.save_recipe, NULL, false},
+		{"--report", s->recon.report, ".html", false},
 		{"--sbatch", s->recon.sbatch, NULL, false}, {"--json", s->bench.json, NULL, false},
-		{"--by-view", s->bench.by_view, ".png", false},
-		{"--draw", s->info.draw, ".png", false},
+		{"--by-view", s->bench.by_view, drawn, false},
+		{"--draw", s->info.draw, drawn, false},
 		{"--geometries", s->bench.geometries, NULL, true},
-		{"--sheet", s->center.sweep[0] ? s->center.sheet : "", ".png", false},
-		{"--picture", s->center.picture, ".png", false},
+		{"--sheet", s->center.sweep[0] ? s->center.sheet : "", drawn, false},
+		{"--picture", s->center.picture, drawn, false},
 		{"--save", s->center.save, ".json", false},
 		{"output", convert ? s->operands[1] : "", NULL, false}};
 	memcpy(list, all, sizeof all);
@@ -125,13 +127,19 @@ static int check_apart(const settings *s, const output *list)
 	return DONE;
 }
 
+static bool ends_so(const char *path, const char *endings)
+{
+	const char *dot = strrchr(path, '.');
+	return dot && name_in(endings, dot, strlen(dot));
+}
+
 static int check_one(const settings *s, const output *o)
 {
 	if (!o->path[0])
 		return DONE;
-	if (o->ending && !ends_with(o->path, o->ending))
-		return wrong_usage(
-			"'%s' does not end in %s, the only kind there is", o->path, o->ending);
+	if (o->endings && !ends_so(o->path, o->endings))
+		return wrong_usage("'%s' must end in %s", o->path,
+			strchr(o->endings, '|') ? ".png or .svg" : o->endings);
 	return lib(tomos_output_check(o->path, o->written_over || s->file.overwrite));
 }
 

@@ -88,9 +88,12 @@ static void roff_surroundings(void)
 	printf("\n.SH GEOMETRIES OF THE SURVEY\n");
 	roff_names(survey_names());
 	printf("\n.SH FILES\nArrays are read from HDF5 (.h5, .hdf5, .nxs), NumPy (.npy), MetaImage "
-	       "(.mhd, .mha) and TIFF files\n(.tif, .tiff) or a folder of these, whatever their "
+	       "(.mhd, .mha), NIfTI (.nii, .nii.gz), NRRD (.nrrd, .nhdr), VTI (.vti), Zarr (.zarr) "
+	       "and TIFF "
+	       "files\n(.tif, .tiff) or a folder of these, whatever their "
 	       "names, from plain numbers with \\fB\\-\\-raw\\fR, and written by\nthe ending "
-	       "of the name. HDF5 holds the grid or the views beside the data, MetaImage the grid. "
+	       "of the name. HDF5 and Zarr hold the grid or the views beside the data, MetaImage, "
+	       "NIfTI, NRRD and VTI the grid. "
 	       "Views are in .json, or in .txt with 12 columns.\n"
 	       ".SH ENVIRONMENT\n.TP\n\\fBTOMOS_CPU\\fR\ninstruction set to use: base, "
 	       "avx2, avx512\n.TP\n\\fBTOMOS_CUDA\\fR\nuse no more of a GPU than one of this "

@@ -1,96 +1,32 @@
-/* Plots of curves with axes as a greyscale image, with letters of three by five dots. */
-#include <ctype.h>
+/* Plots of curves: axes with marks, labels and units, a legend, notes below. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli.h"
+#include "plot.h"
 
-enum { WIDE = 760, HIGH = 480, LEFT = 84, RIGHT = 24, TOP = 40, BOTTOM = 40, DOT = 2, TICKS = 5 };
-enum { LINE = 16, NOTES = 32 }; /* lines of text below */
+#define SIZE 13.0                 /* of letters */
+#define LINE 18.0                 /* from one line of text to the next */
+#define KEY 33.0                  /* of a legend: the line before a name */
+enum { MARKED = 40, NOTES = 32 }; /* points up to which each is marked; lines of notes */
 
-/* The letters, as rows of three dots, top row first. */
-static const struct {
-	char letter;
-	unsigned short dots;
-} font[] = {{'0', 075557}, {'1', 026227}, {'2', 071747}, {'3', 071717}, {'4', 055711},
-	{'5', 074717}, {'6', 074757}, {'7', 071222}, {'8', 075757}, {'9', 075717}, {'.', 000002},
-	{'-', 000700}, {'+', 002720}, {'A', 025755}, {'B', 065656}, {'C', 034443}, {'D', 065556},
-	{'E', 074647}, {'F', 074644}, {'G', 034553}, {'H', 055755}, {'I', 072227}, {'J', 011152},
-	{'K', 055655}, {'L', 044447}, {'M', 057755}, {'N', 065555}, {'O', 025552}, {'P', 065644},
-	{'Q', 025563}, {'R', 065655}, {'S', 034216}, {'T', 072222}, {'U', 055557}, {'V', 055552},
-	{'W', 055775}, {'X', 055255}, {'Y', 055222}, {'Z', 071247}, {',', 000024}};
+static const lettering small = {SIZE - 1, 0.5, SOFT, false, false};
 
-typedef struct canvas {
-	float *dots;
-	long high;
-} canvas;
+/* The parts of a plot on its canvas. */
+typedef struct layout {
+	canvas *c;
+	const plot *p;
+	axis x, y;
+	tick across[TICKS], up[TICKS];
+	int across_count, up_count;
+	char x_factor[24], y_factor[24];
+} layout;
 
-static void dot(canvas *c, double x, double y, float grey)
+/* ---- ranges ------------------------------------------------------------------------------ */
+
+static double place_of(const plot *p, int64_t i)
 {
-	long i = lround(x), j = lround(y);
-	if (i >= 0 && i < WIDE && j >= 0 && j < c->high)
-		c->dots[j * WIDE + i] = grey;
-}
-
-static unsigned dots_of(char sign)
-{
-	for (int k = 0; k < COUNT(font); k++)
-		if (font[k].letter == toupper((unsigned char)sign))
-			return font[k].dots;
-	return 0;
-}
-
-void picture_text(float *dots, int64_t wide, int64_t high, int64_t x, int64_t y, const char *words,
-	float grey)
-{
-	for (; *words; words++, x += 4 * DOT)
-		for (int i = 0; i < 15 * DOT * DOT; i++) {
-			int bit = i / (DOT * DOT), d = i % (DOT * DOT);
-			int64_t column = x + bit % 3 * DOT + d % DOT,
-				row = y + bit / 3 * DOT + d / DOT;
-			if ((dots_of(*words) >> (14 - bit) & 1) && column >= 0 && column < wide &&
-				row >= 0 && row < high)
-				dots[row * wide + column] = grey;
-		}
-}
-
-/* Aligned left at x, or right. */
-static void text(canvas *c, int x, int y, const char *words, bool right)
-{
-	x -= right ? 4 * DOT * (int)strlen(words) : 0;
-	picture_text(c->dots, WIDE, c->high, x, y, words, 0);
-}
-
-static void line(canvas *c, double x0, double y0, double x1, double y1, float grey, int dash)
-{
-	double length = fmax(fabs(x1 - x0), fabs(y1 - y0));
-	for (int i = 0; i <= (int)length; i++) {
-		double t = length > 0 ? i / length : 0, x = x0 + t * (x1 - x0);
-		if (dash == 0 || (int)x / dash % 2 == 0)
-			for (int d = 0; d < (grey == 0 ? 2 : 1); d++)
-				dot(c, x, y0 + t * (y1 - y0) + d, grey);
-	}
-}
-
-/* An axis from low to high, logarithmic if the values span a large range. */
-typedef struct axis {
-	double low, high;
-	bool powers;
-	bool whole; /* integers only, for iterations */
-} axis;
-
-static double part(const axis *a, double value)
-{
-	if (a->powers)
-		return (log10(value) - log10(a->low)) / (log10(a->high) - log10(a->low));
-	return (value - a->low) / (a->high - a->low);
-}
-
-static double at_part(const axis *a, double share)
-{
-	return a->powers ? pow(10, log10(a->low) + share * (log10(a->high) - log10(a->low)))
-			 : a->low + share * (a->high - a->low);
+	return p->places ? p->places[i] : (double)(i + 1);
 }
 
 static void axis_widen(axis *a, double value)
@@ -101,114 +37,256 @@ static void axis_widen(axis *a, double value)
 	a->high = fmax(a->high, value);
 }
 
-static void axis_finish(axis *a, bool may_have_powers)
+/* Some room at the ends, so that curves do not lie on the frame. */
+static void axis_finish(axis *a, bool may_have_powers, double room)
 {
-	if (!(a->low <= a->high))
-		*a = (axis){.low = 0, .high = 1};
+	if (!(a->low <= a->high)) {
+		a->low = 0;
+		a->high = 1;
+	}
 	a->powers = may_have_powers && a->low > 0 && a->high > 10 * a->low;
 	if (!(a->high > a->low)) {
-		double room = a->low != 0 ? 0.1 * fabs(a->low) : 1;
-		a->low -= room;
-		a->high += room;
+		double more = a->low != 0 ? 0.1 * fabs(a->low) : 1;
+		a->low -= more;
+		a->high += more;
 	}
+	double ratio = pow(a->high / a->low, room), more = room * (a->high - a->low);
+	a->low = a->powers ? a->low / ratio : a->low >= 0 ? fmax(a->low - more, 0) : a->low - more;
+	a->high = a->powers ? a->high * ratio : a->high + more;
 }
 
-static double place_x(const axis *a, double value)
+static void fit_axes(layout *l)
 {
-	return LEFT + part(a, value) * (WIDE - LEFT - RIGHT);
-}
-
-static double place_y(const axis *a, double value)
-{
-	return HIGH - BOTTOM - part(a, value) * (HIGH - TOP - BOTTOM);
-}
-
-static void mark_x(canvas *c, const axis *x, double at)
-{
-	char words[32];
-	line(c, place_x(x, at), TOP, place_x(x, at), HIGH - BOTTOM, 0.8F, 0);
-	snprintf(words, sizeof words, x->whole ? "%.0f" : "%.4g", at);
-	text(c, (int)place_x(x, at) + 2 * DOT * (int)strlen(words), HIGH - BOTTOM + 10, words,
-		true);
-}
-
-/* Step of 1, 2 or 5 times a power of ten. */
-static double whole_step(const axis *a)
-{
-	static const double steps[] = {1, 2, 5};
-	for (double ten = 1;; ten *= 10)
-		for (int i = 0; i < COUNT(steps); i++)
-			if ((a->high - a->low) / (ten * steps[i]) <= TICKS + 1)
-				return ten * steps[i];
-}
-
-static void draw_axes(canvas *c, const axis *x, const axis *y)
-{
-	char words[32];
-	double step = x->whole ? whole_step(x) : 1;
-	for (double at = ceil(x->low / step) * step; x->whole && at <= x->high; at += step)
-		mark_x(c, x, at);
-	for (int i = 0; i <= TICKS; i++) {
-		double v = at_part(y, (double)i / TICKS);
-		if (!x->whole)
-			mark_x(c, x, at_part(x, (double)i / TICKS));
-		line(c, LEFT, place_y(y, v), WIDE - RIGHT, place_y(y, v), 0.8F, 0);
-		snprintf(words, sizeof words, "%.3g", v);
-		text(c, LEFT - 6, (int)place_y(y, v) - 5, words, true);
-	}
-	line(c, LEFT, HIGH - BOTTOM, WIDE - RIGHT, HIGH - BOTTOM, 0.3F, 0);
-	line(c, LEFT, TOP, LEFT, HIGH - BOTTOM, 0.3F, 0);
-}
-
-static double place_of(const double *places, int64_t i)
-{
-	return places ? places[i] : (double)(i + 1);
-}
-
-static void draw_curve(
-	canvas *c, const axis *x, const axis *y, const curve *one, int number, const double *places)
-{
-	const int64_t count = one->count;
-	static const int dashes[] = {0, 12, 4, 24};
-	int dash = dashes[number % COUNT(dashes)], name = LEFT + 220 * (number % 3);
-	int height = TOP - 8 - 12 * (number / 3);
-	for (int64_t i = 0; i < count; i++) {
-		double u = place_x(x, place_of(places, i));
-		if (!isfinite(one->values[i]) || (y->powers && !(one->values[i] > 0)))
-			continue;
-		double v = place_y(y, one->values[i]);
-		if (count <= 40)
-			for (int d = 0; d < 25; d++)
-				dot(c, u + d % 5 - 2, v + d / 5 - 2, 0);
-		if (i + 1 < count && isfinite(one->values[i + 1]))
-			line(c, u, v, place_x(x, place_of(places, i + 1)),
-				place_y(y, one->values[i + 1]), 0, dash);
-	}
-	line(c, name, height, name + 36, height, 0, dash);
-	text(c, name + 44, height - 5, one->name, false);
-}
-
-/* Ranges that contain all curves. */
-static void fit_axes(axis *x, axis *y, const plot *p)
-{
-	*x = *y = (axis){.low = HUGE_VAL, .high = -HUGE_VAL};
+	const plot *p = l->p;
+	l->x = l->y = (axis){.low = HUGE_VAL, .high = -HUGE_VAL};
 	for (int k = 0; k < p->curve_count; k++)
 		for (int64_t i = 0; i < p->curves[k].count; i++) {
-			axis_widen(x, place_of(p->places, i));
-			axis_widen(y, p->curves[k].values[i]);
+			axis_widen(&l->x, place_of(p, i));
+			axis_widen(&l->y, p->curves[k].values[i]);
 		}
-	axis_finish(x, p->places != NULL);
-	x->whole = p->places == NULL;
-	axis_finish(y, true);
+	for (int i = 0; i < p->mark_count; i++)
+		axis_widen(&l->x, p->marks[i]);
+	l->x.whole = p->places == NULL;
+	axis_finish(&l->x, p->places && !p->linear && !p->straight, 0);
+	axis_finish(&l->y, !p->linear, 0.04);
 }
 
-static void draw_notes(canvas *c, const char *notes)
+/* ---- axes -------------------------------------------------------------------------------- */
+
+static double widest(const tick *list, int count)
 {
-	char words[128];
-	for (int y = HIGH; *notes && y < c->high; y += LINE) {
+	double most = 0;
+	for (int i = 0; i < count; i++)
+		most = fmax(most, text_width(list[i].text, SIZE - 1));
+	return most;
+}
+
+static bool has_legend(const plot *p)
+{
+	return p->curve_count > 1 || (p->curve_count == 1 && !p->up);
+}
+
+/* Sets *x to where the entry of a curve ends; -> where it begins, in the next line if this one is
+ * full. */
+static double legend_place(const layout *l, int number, double *x, int *line)
+{
+	double wide = KEY + 1.15 * text_width(l->p->curves[number].name, SIZE), begin = *x;
+	if (begin > l->x.start && begin + wide > l->x.start + l->x.length) {
+		begin = l->x.start;
+		++*line;
+	}
+	*x = begin + wide + 22;
+	return begin;
+}
+
+static int legend_lines(const layout *l)
+{
+	double x = l->x.start;
+	int line = 0;
+	for (int k = 0; k < l->p->curve_count; k++)
+		(void)legend_place(l, k, &x, &line);
+	return has_legend(l->p) ? line + 1 : 0;
+}
+
+/* The frame: its margins follow from the texts around it. */
+static void lay_out(layout *l, double x, double y, double wide, double high)
+{
+	const plot *p = l->p;
+	fit_axes(l);
+	l->up_count = axis_ticks(&l->y, 6, l->up, l->y_factor);
+	double left = widest(l->up, l->up_count) + 14 + (p->up ? LINE : 0);
+	l->x.start = x + left;
+	l->x.length = wide - left - 22;
+	double top = (p->title ? LINE + 8 : 6) + (has_legend(p) ? LINE * legend_lines(l) + 4 : 0) +
+		     (l->y_factor[0] ? LINE - 6 : 0);
+	double bottom = LINE + 12 + (p->across ? LINE : 0);
+	l->y.start = y + high - bottom;
+	l->y.length = -(high - top - bottom);
+	l->across_count = axis_ticks(&l->x, 8, l->across, l->x_factor);
+}
+
+static void draw_across(const layout *l)
+{
+	double bottom = l->y.start, top = l->y.start + l->y.length, last = -HUGE_VAL;
+	for (int i = 0; i < l->across_count; i++) {
+		const tick *t = &l->across[i];
+		double x = axis_place(&l->x, t->value), half = 0.5 * text_width(t->text, SIZE - 1);
+		if (t->text[0])
+			canvas_segment(l->c, x, bottom, x, top, (stroke){FAINT, 0.8, 0});
+		canvas_segment(
+			l->c, x, bottom, x, bottom + (t->text[0] ? 6 : 3), (stroke){SOFT, 1, 0});
+		if (t->text[0] && x - half > last + 6) { /* texts do not overlap */
+			canvas_text(l->c, x, bottom + LINE + 2, t->text, small);
+			last = x + half;
+		}
+	}
+	lettering name = {SIZE, 0.5, INK, false, false};
+	char label[128];
+	snprintf(label, sizeof label, "%s%s%s", l->p->across ? l->p->across : "",
+		l->x_factor[0] ? "  " : "", l->x_factor);
+	canvas_text(l->c, l->x.start + 0.5 * l->x.length, bottom + 2 * LINE + 4, label, name);
+}
+
+static void draw_up(const layout *l, double x)
+{
+	double left = l->x.start, right = left + l->x.length;
+	lettering end = small, name = {SIZE, 0.5, INK, true, false};
+	end.anchor = 1;
+	for (int i = 0; i < l->up_count; i++) {
+		double y = axis_place(&l->y, l->up[i].value);
+		if (l->up[i].text[0])
+			canvas_segment(l->c, left, y, right, y, (stroke){FAINT, 0.8, 0});
+		canvas_segment(
+			l->c, left - (l->up[i].text[0] ? 6 : 3), y, left, y, (stroke){SOFT, 1, 0});
+		canvas_text(l->c, left - 9, y + 0.32 * SIZE, l->up[i].text, end);
+	}
+	end.anchor = 0;
+	canvas_text(l->c, left - 6, l->y.start + l->y.length - 7, l->y_factor, end);
+	if (l->p->up)
+		canvas_text(l->c, x + SIZE, l->y.start + 0.5 * l->y.length, l->p->up, name);
+}
+
+static void draw_frame(const layout *l)
+{
+	double left = l->x.start, bottom = l->y.start;
+	const stroke line = {SOFT, 1.2, 0};
+	canvas_segment(l->c, left, bottom, left + l->x.length, bottom, line);
+	canvas_segment(l->c, left, bottom, left, bottom + l->y.length, line);
+}
+
+/* ---- curves ------------------------------------------------------------------------------- */
+
+static stroke stroke_of(int number)
+{
+	static const double dashes[] = {0, 7, 3, 0, 7, 3, 0};
+	return (stroke){(colour)(SERIES + number % 7), 2, dashes[number % 7]};
+}
+
+static bool drawable(const layout *l, double value)
+{
+	return isfinite(value) && (!l->y.powers || value > 0);
+}
+
+static void draw_filled(const layout *l, const double *points, int64_t count)
+{
+	double *all = malloc((size_t)(count + 2) * 2 * sizeof *all);
+	l->c->lost |= !all;
+	if (!all)
+		return;
+	memcpy(all, points, (size_t)count * 2 * sizeof *all);
+	for (int i = 0; i < 2; i++) {
+		all[2 * (count + i)] = points[i ? 0 : 2 * (count - 1)];
+		all[2 * (count + i) + 1] = l->y.start;
+	}
+	canvas_area(l->c, all, count + 2, FAINT);
+	free(all);
+}
+
+/* Pieces between values that are left out. */
+static void draw_curve(const layout *l, int number, double *points)
+{
+	const curve *one = &l->p->curves[number];
+	stroke s = stroke_of(number);
+	for (int64_t i = 0, n = 0; i < one->count; i++) {
+		bool last = i + 1 == one->count || !drawable(l, one->values[i + 1]);
+		if (!drawable(l, one->values[i]))
+			continue;
+		points[2 * n] = axis_place(&l->x, place_of(l->p, i));
+		points[2 * n + 1] = axis_place(&l->y, one->values[i]);
+		n++;
+		if (last && l->p->filled && number == 0)
+			draw_filled(l, points, n);
+		if (last)
+			canvas_line(l->c, points, n, s);
+		for (int64_t k = 0; last && one->count <= MARKED && k < n; k++)
+			canvas_spot(l->c, points[2 * k], points[2 * k + 1], 3, s.colour);
+		n = last ? 0 : n;
+	}
+}
+
+static void draw_legend(const layout *l, double y)
+{
+	double x = l->x.start;
+	int line = 0;
+	for (int k = 0; k < l->p->curve_count; k++) {
+		double begin = legend_place(l, k, &x, &line), at = y + LINE * line;
+		canvas_segment(l->c, begin, at - 4, begin + KEY - 7, at - 4, stroke_of(k));
+		canvas_text(l->c, begin + KEY, at, l->p->curves[k].name,
+			(lettering){SIZE, 0, INK, false, false});
+	}
+}
+
+static void draw_curves(const layout *l)
+{
+	const plot *p = l->p;
+	double top = l->y.start + l->y.length;
+	const double box[4] = {
+		l->x.start - 4, top - 4, l->x.start + l->x.length + 4, l->y.start + 1};
+	int64_t most = 0;
+	for (int k = 0; k < p->curve_count; k++)
+		most = p->curves[k].count > most ? p->curves[k].count : most;
+	double *points = malloc((size_t)(most + 1) * 2 * sizeof *points);
+	l->c->lost |= !points;
+	canvas_clip(l->c, box);
+	for (int k = 0; points && k < p->curve_count; k++)
+		draw_curve(l, k, points);
+	for (int i = 0; i < p->mark_count; i++) {
+		double x = axis_place(&l->x, p->marks[i]);
+		canvas_segment(l->c, x, l->y.start, x, top, (stroke){SERIES + 1, 1.5, 5});
+	}
+	canvas_clip(l->c, NULL);
+	free(points);
+}
+
+static void plot_draw(canvas *c, const plot *p, double wide, double high)
+{
+	layout l = {.c = c, .p = p};
+	lay_out(&l, 4, 0, wide - 4, high);
+	draw_across(&l);
+	draw_up(&l, 4);
+	draw_curves(&l);
+	draw_frame(&l);
+	if (p->title)
+		canvas_text(
+			c, l.x.start, LINE, p->title, (lettering){SIZE + 1, 0, INK, false, true});
+	if (has_legend(p))
+		draw_legend(&l, (p->title ? LINE + 8 : 6) + LINE - 4);
+}
+
+static void draw_notes(canvas *c, const char *notes, double y)
+{
+	char words[160];
+	for (int i = 0; *notes && i < NOTES; i++, y += LINE) {
 		int length = (int)strcspn(notes, "\n");
-		snprintf(words, sizeof words, "%.*s", length, notes);
-		text(c, LEFT, y, words, false);
+		int most = utf8_cut(notes, sizeof words - 1);
+		snprintf(words, sizeof words, "%.*s", length < most ? length : most, notes);
+		char *rest = strstr(words, "  "); /* the second column of a table */
+		if (rest)
+			*rest++ = 0;
+		canvas_text(c, 24, y, words, (lettering){SIZE, 0, INK, false, false});
+		if (rest)
+			canvas_text(c, 170, y, rest + strspn(rest, " "),
+				(lettering){SIZE, 0, INK, false, false});
 		notes += length + (notes[length] == '\n');
 	}
 }
@@ -216,23 +294,20 @@ static void draw_notes(canvas *c, const char *notes)
 int plot_write(const char *path, const plot *p, const tomos_file_options *options)
 {
 	const char *notes = p->notes ? p->notes : "";
-	long lines = notes[0] ? 1 : 0;
-	axis x, y;
+	int lines = notes[0] ? 1 : 0;
+	canvas c;
 	for (const char *at = notes; *at && lines < NOTES; at++)
 		lines += *at == '\n';
-	canvas c = {
-		malloc(sizeof(float) * WIDE * (size_t)(HIGH + LINE * lines)), HIGH + LINE * lines};
-	if (!c.dots)
-		return failed("no memory for an image");
-	for (long i = 0; i < WIDE * c.high; i++)
-		c.dots[i] = 1;
-	fit_axes(&x, &y, p);
-	draw_axes(&c, &x, &y);
-	text(&c, LEFT, 8, p->title, false);
-	for (int k = 0; k < p->curve_count; k++)
-		draw_curve(&c, &x, &y, &p->curves[k], k, p->places);
-	draw_notes(&c, notes);
-	int code = lib(tomos_picture_write(path, c.dots, WIDE, c.high, 0, 1, options));
-	free(c.dots);
-	return code;
+	canvas_open(&c, path, 720, 440 + LINE * lines, 2);
+	plot_draw(&c, p, 720, 440);
+	draw_notes(&c, notes, 440 + 12);
+	return canvas_write(&c, path, options);
+}
+
+char *plot_svg(const plot *p, double wide, double high)
+{
+	canvas c;
+	canvas_open(&c, NULL, wide, high, 1);
+	plot_draw(&c, p, wide, high);
+	return canvas_take(&c);
 }

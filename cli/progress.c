@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "cli.h"
 
-#define PATIENCE 0.8 /* seconds of a stage that pass in silence */
+#define FIRST_AFTER 0.8 /* seconds of a stage before its progress is shown */
 #define REDRAW 0.1
 #define TICK 0.2 /* of the thread that redraws */
 
@@ -236,7 +236,8 @@ static void log_line(double elapsed)
 static void show(double now, double redraw)
 {
 	double elapsed = now - state.start;
-	if (tomos_cancel_raised(&stopped) || message_quiet() || state.ended || elapsed < PATIENCE)
+	if (tomos_cancel_raised(&stopped) || message_quiet() || state.ended ||
+		elapsed < FIRST_AFTER)
 		return;
 	if (!isatty(STDERR_FILENO))
 		log_line(elapsed);

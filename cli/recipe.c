@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli.h"
+#include "canvas.h"
 
 #define DEGREES (180 / 3.14159265358979323846)
 #define LINE 140 /* characters; inih is built for lines of 200 */
@@ -18,7 +18,8 @@ static const char left_out[] =
 	"output.output file.overwrite run.memory run.dry_run run.resume run.preview run.ranks "
 	"run.rates "
 	"device.memory recon.sbatch "
-	"algebraic.resume algebraic.checkpoint algebraic.every recon.plot recon.history";
+	"algebraic.resume algebraic.checkpoint algebraic.every recon.plot recon.history "
+	"recon.report";
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
@@ -362,34 +363,8 @@ int recipe_text(const settings *s, const command *c, recipe_filter kept, char **
 	return code;
 }
 
-/* Under another name until it is complete. */
-static bool write_whole(const char *part, const char *path, const char *text, bool overwrite)
-{
-	FILE *file = fopen(part, "w");
-	if (!file)
-		return false;
-	bool good = fputs(text, file) >= 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
-	good = fclose(file) == 0 && good;
-	good = good && (overwrite ? rename(part, path) : link(part, path)) == 0;
-	int reason = errno;
-	(void)unlink(part);
-	errno = reason;
-	return good;
-}
-
 int recipe_save(const settings *s, const char *text)
 {
 	const char *path = s->recipe.save_recipe;
-	size_t size = strlen(path) + 32;
-	char *part = path[0] ? malloc(size) : NULL;
-	if (!path[0] || !ranks_print()) {
-		free(part);
-		return DONE;
-	}
-	if (!part)
-		return failed("no memory for the recipe");
-	snprintf(part, size, "%s.part%ld", path, (long)getpid());
-	bool good = write_whole(part, path, text, s->file.overwrite);
-	free(part);
-	return good ? DONE : failed("'%s' cannot be written: %s", path, strerror(errno));
+	return path[0] && ranks_print() ? text_write(path, text, s->file.overwrite) : DONE;
 }

@@ -121,3 +121,18 @@ bool scan_point_source(const tomos_geometry *scan)
 {
 	return tomos_geometry_list(scan)[0].src[3] != 0;
 }
+
+/* Where the origin projects to, by Cramer's rule: det + a u + b v lies on the ray through it. */
+double axis_column(const tomos_geometry *g)
+{
+	const tomos_view *w = &tomos_geometry_list(g)[0];
+	const double *d = w->det, *u = w->u, *v = w->v, *s = w->src;
+	double middle = 0.5 * (double)(tomos_geometry_columns(g) - 1);
+	/* v x s, for the triple products (d, v, s) and (u, v, s) */
+	const double c[3] = {
+		v[1] * s[2] - v[2] * s[1], v[2] * s[0] - v[0] * s[2], v[0] * s[1] - v[1] * s[0]};
+	double above = d[0] * c[0] + d[1] * c[1] + d[2] * c[2];
+	double below = u[0] * c[0] + u[1] * c[1] + u[2] * c[2];
+	double column = middle - above / below;
+	return isfinite(column) ? column : middle;
+}

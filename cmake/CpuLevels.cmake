@@ -20,6 +20,9 @@ function(tomos_add_cpu_levels target)
 			${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 		target_compile_definitions(tomos_cpu_${level} PRIVATE TOMOS_LEVEL=${level}
 			TOMOS_LEVEL_${level}=1)
+		if(level STREQUAL avx512 AND avx2 IN_LIST TOMOS_CPU_LEVELS)
+			target_compile_definitions(tomos_cpu_${level} PRIVATE TOMOS_NARROW=avx2)
+		endif()
 		target_compile_options(tomos_cpu_${level} PRIVATE
 			$<$<CONFIG:Release>:-O3> -ffp-contract=fast ${TOMOS_FLAGS_${level}})
 		target_link_libraries(tomos_cpu_${level} PRIVATE tomos_flags)

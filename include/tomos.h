@@ -309,6 +309,7 @@ typedef struct tomos_file_info {
 	tomos_content content;
 	int64_t shape[3];
 	int has_grid, has_geometry;
+	int64_t unpacked; /* 1: while it is open, an unpacked copy of it is in $TMPDIR */
 } tomos_file_info;
 
 /* Reading: the kind is found from the content. A directory is a TIFF stack. */
@@ -317,6 +318,13 @@ TOMOS_API tomos_status tomos_file_open(
 TOMOS_API tomos_status tomos_file_describe(const tomos_file *file, tomos_file_info *info);
 TOMOS_API tomos_status tomos_file_read(
 	tomos_file *file, int64_t first, int64_t count, float *data); /* along the first axis */
+/* A box: count[a] samples along axis a from first[a] on, step[a] apart, as floats in C order. Reads
+ * little more than the samples, as far as the format allows. */
+TOMOS_API tomos_status tomos_file_read_box(tomos_file *file, const int64_t first[3],
+	const int64_t count[3], const int64_t step[3], float *data);
+/* Number of levels of resolution of an OME-Zarr file, which option `level` selects from; 1 for any
+ * other file. */
+TOMOS_API int tomos_file_levels(const tomos_file *file);
 TOMOS_API tomos_status tomos_file_grid(const tomos_file *file, tomos_grid *grid);
 TOMOS_API tomos_status tomos_file_geometry(const tomos_file *file, tomos_geometry **scan);
 /* The format in which a file of this name is written: "hdf5", "npy", ...; "": none. */
@@ -335,6 +343,10 @@ TOMOS_API void tomos_file_close(tomos_file *file);          /* without commit: n
 /* HDF5 files that tomos wrote have a checksum per index of the first axis: the first that does
  * not fit its data is rejected. A file without them is TOMOS_UNSUPPORTED. */
 TOMOS_API tomos_status tomos_file_verify(tomos_file *file, const tomos_progress *progress);
+/* These checksums, CRC-32 of the stored bytes of each index of the first axis. */
+TOMOS_API tomos_status tomos_file_checksums(tomos_file *file, uint32_t *checksums);
+/* The libraries for files and their versions, "HDF5 1.14.0, libpng 1.6.39, ..."; static storage. */
+TOMOS_API const char *tomos_libraries(void);
 /* For programs that exit without closing files: removes all files not yet committed. Not for
  * signal handlers, since it takes a lock: let the handler raise a tomos_cancel. */
 TOMOS_API void tomos_file_discard_all(void);
@@ -352,6 +364,13 @@ TOMOS_API tomos_status tomos_output_check(const char *path, int overwrite);
 /* An 8-bit grey picture; low maps to black, high to white. */
 TOMOS_API tomos_status tomos_picture_write(const char *path, const float *data, int64_t width,
 	int64_t height, double low, double high, const tomos_file_options *options);
+/* A picture of bytes [row][column][channel]: 1 channel is grey, 3 are RGB. */
+TOMOS_API tomos_status tomos_picture_write_bytes(const char *path, const unsigned char *pixels,
+	int64_t width, int64_t height, int64_t channels, const tomos_file_options *options);
+/* The same as the bytes of a PNG file in memory, to be freed by tomos_picture_free. */
+TOMOS_API tomos_status tomos_picture_encode(unsigned char **png, int64_t *bytes,
+	const unsigned char *pixels, int64_t width, int64_t height, int64_t channels);
+TOMOS_API void tomos_picture_free(unsigned char *png);
 
 /* ---- scans as measured -------------------------------------------------------------------- */
 
@@ -388,6 +407,9 @@ TOMOS_API tomos_status tomos_scan_describe(const tomos_scan *scan, tomos_scan_in
 /* Frames [first, first + count), rows [row, row + rows) of each, as [frame][row][column]. */
 TOMOS_API tomos_status tomos_scan_read(tomos_scan *scan, tomos_frames which, int64_t first,
 	int64_t count, int64_t row, int64_t rows, float *data);
+/* A box of samples, step[a] apart along frames, rows and columns, as of tomos_file_read_box. */
+TOMOS_API tomos_status tomos_scan_read_box(tomos_scan *scan, tomos_frames which,
+	const int64_t first[3], const int64_t count[3], const int64_t step[3], float *data);
 /* Lists of one number per view, flat or dark: radians; how many views came before the frame;
  * columns and rows by which a view is displaced (0 where the file has none). */
 TOMOS_API tomos_status tomos_scan_angles(const tomos_scan *scan, double *angles);
@@ -809,6 +831,7 @@ TOMOS_API tomos_status tomos_checkpoint_describe(const char *path, tomos_checkpo
 
 /* ---- the rotation axis -------------------------------------------------------------------- */
 
+#define TOMOS_AXIS_SCORES 192
 typedef struct tomos_axis {
 	size_t bytes;
 	double column;     /* detector column of the axis, first pixel 0 */
@@ -824,6 +847,10 @@ typedef struct tomos_axis {
 	 * methods; NAN: only one result. */
 	double error;
 	int64_t reversed; /* 1: point sources: the angles count against the direction of rotation */
+	/* Scores of positions searched by the method that decided, the largest is the best: of
+	 * columns score_first + i score_step; of many positions the best of neighbours. */
+	int64_t scores;
+	double score_first, score_step, score[TOMOS_AXIS_SCORES];
 } tomos_axis;
 
 /* Parallel rays: from line integrals of one row or more (a few near the middle suffice) and the
@@ -905,6 +932,31 @@ typedef struct tomos_run_report {
 	double sent_bytes;
 } tomos_run_report;
 
+/* A job's projections: line integrals and their geometry. */
+typedef struct tomos_prepared tomos_prepared;
+
+/* What a run that is complete can show of its data; valid during the call of `look`. */
+typedef struct tomos_run_look {
+	size_t bytes;
+	tomos_prepared *prepared; /* the projections, which may be read */
+	const char *method, *output;
+	const char *backend;      /* as tomos_backend_describe */
+	const tomos_grid *grid;   /* of the volume that was written */
+	/* The middle planes of the volume, across z, y and x, as pictures [row][column]: x or y to
+	 * the right, y downwards or z upwards. Of slices that this process did not compute, some
+	 * are read from the file, and others look like these. */
+	const float *planes[3]; /* NULL: slices could not be read */
+	int64_t widths[3], heights[3];
+	/* The prepared row of the middle slice, and the row of the scan in its middle; of cone
+	 * beams the middle of the detector. */
+	int64_t row, scan_row;
+	double device_bytes; /* planned device memory; 0: data are in host memory */
+	double window[2];    /* of outputs of integers: values of the smallest and the largest */
+	/* Prepared column c is the mean of `bin` columns of the scan, with its middle at column
+	 * (c + 0.5) * bin - 0.5 + first_column. */
+	int64_t first_column, bin;
+} tomos_run_look;
+
 /* A scan, what is done with it, and where the result goes. NULL stands for defaults. */
 typedef struct tomos_job {
 	size_t bytes; /* of this struct, as the caller knows it; what lies beyond is 0 */
@@ -944,6 +996,8 @@ typedef struct tomos_job {
 			      * detector, until tomos_prepared_axis searches for it */
 	tomos_comm *comm; /* the ranks that do the job together, each with the same job; NULL: one
 			   * process */
+	/* Called once when the output is in its place, on rank 0; `report` is that of the run. */
+	void (*look)(void *user, const tomos_run_look *look);
 } tomos_job;
 
 /* Reads, prepares, reconstructs and writes slab by slab, within the memory given, the stages
@@ -966,8 +1020,7 @@ TOMOS_API tomos_status tomos_job_check(const tomos_job *job, const tomos_scan *s
 /* The output of a job that names none: the folder SCAN_rec beside the scan, with '/' at its end. */
 TOMOS_API tomos_status tomos_job_output(const char *scan, char *output, size_t size);
 
-/* A job's projections, ready for a reconstruction: line integrals and their geometry. */
-typedef struct tomos_prepared tomos_prepared;
+/* A job's projections, ready for a reconstruction. */
 TOMOS_API tomos_status tomos_prepared_open(
 	tomos_prepared **prepared, const tomos_job *job, const tomos_progress *progress);
 /* What the file says; the strings live as long as `prepared`. */
@@ -986,6 +1039,9 @@ TOMOS_API tomos_status tomos_prepared_axis(tomos_prepared *prepared, tomos_backe
 /* Likewise the whole pose of the detector, from all rows, and the geometry has it then. */
 TOMOS_API tomos_status tomos_prepared_pose(tomos_prepared *prepared, tomos_backend *backend,
 	tomos_pose *pose, const tomos_progress *progress);
+/* What the last search for the axis found, as tomos_prepared_axis; 0: there was none, or the column
+ * found is not used. */
+TOMOS_API int tomos_prepared_searched(const tomos_prepared *prepared, tomos_axis *axis);
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
 /* The grid of the slices `rows` names, FIRST:END as in the run's options, "" for all. Geometry

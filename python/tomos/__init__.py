@@ -12,7 +12,7 @@ attenuation in 1/unit; angles are radians, or degrees with degrees=True.
 from ._align import align
 from ._axis import Axis, find_center
 from ._device import DeviceArray, empty, to_device
-from ._files import Info, info, read, write
+from ._files import Info, info, read, read_box, write
 from ._geometry import (Geometry, Grid, cone, fan, helix, laminography, lebedev, parallel, vectors)
 from ._library import (BadFile, BadValue, CallbackFailed, Cancelled, DeviceMissing, Diverged, Error,
                        FileFailure, OutOfMemory, Unsupported, lib as _lib)
@@ -24,6 +24,7 @@ from ._prep import (PrepReport, STEPS as _STEPS, bin_pixels, find_hardening, fin
 from ._projector import Projector, backends, models, threads
 from ._run import RunReport, run
 from ._scan import Scan
+from ._show import browse, show
 from ._truth import (Difference, Ellipsoid, Phantom, add_counts, add_noise, compare, phantom,
                      phantoms)
 
@@ -43,8 +44,9 @@ __all__ = [
     "Axis", "BadFile", "BadValue", "CallbackFailed", "Cancelled", "DeviceArray", "DeviceMissing",
     "Difference", "Diverged", "Ellipsoid", "Error", "FileFailure", "Geometry", "Grid", "History",
     "Info", "Operator", "OutOfMemory", "Phantom", "PrepReport", "Projector", "RunReport", "Scan",
-    "Unsupported", "add_counts", "add_noise", "align", "backends", "bin_pixels", "compare", "cone",
+    "Unsupported", "add_counts", "add_noise", "align", "backends", "bin_pixels", "browse", "compare",
+    "cone",
     "cover", "empty", "fan", "fbp", "fbp_transpose", "fdk", "find_center", "find_hardening",
     "find_scatter", "hardening_of_wedge", "helix", "hounsfield", "info", "laminography",
-    "lebedev", "models", "normalize", "parallel", "phantom", "phantoms", "prepare", "read", "recon",
-    "run", "threads", "to_device", "vectors", "write", *_METHODS, *_STEPS]
+    "lebedev", "models", "normalize", "parallel", "phantom", "phantoms", "prepare", "read", "read_box",
+    "recon", "run", "show", "threads", "to_device", "vectors", "write", *_METHODS, *_STEPS]

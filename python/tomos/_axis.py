@@ -11,6 +11,7 @@ from ._arrays import Array, Numbers, host_view, to_float32, to_host
 from ._call import run
 from ._device import DeviceArray, open_backend
 from ._geometry import check_radians
+from ._html import table
 from ._library import AxisStruct, lib
 from ._options import GROUPS, with_options
 
@@ -54,6 +55,16 @@ class Axis(float):
         ways = ", ".join(f"{way} {column:.2f}" for way, column in self.answers.items())
         edge = ", at the edge of its range" if self.at_edge else ""
         return f"<tomos.Axis {float(self):.3f}, confidence {self.confidence:.2f}{edge} ({ways})>"
+
+    def _repr_html_(self) -> str:
+        if not hasattr(self, "confidence"):
+            return table("Axis", {"column": f"{float(self):.3f}"})
+        return table("Axis", {
+            "column": f"{float(self):.3f}", "confidence": f"{self.confidence:.2f}",
+            "standard error": f"{self.error:.2g}" if self.error == self.error else None,
+            "searched": f"{self.range[0]:g} to {self.range[1]:g}"
+                        + (", found at its edge" if self.at_edge else ""),
+            **{f"by {way}": f"{column:.3f}" for way, column in self.answers.items()}})
 
 
 def _some_rows(tomo: Any, ind: Optional[int]) -> np.ndarray:

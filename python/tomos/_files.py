@@ -5,13 +5,14 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
 from ._arrays import Array, any_shape, to_host
 from ._call import call
 from ._geometry import Geometry, Grid
+from ._html import table, times
 from ._library import FileInfoStruct, GridStruct, Shape, check, lib, new
 from ._options import GROUPS
 
@@ -29,10 +30,17 @@ class Info(NamedTuple):
     grid: Optional[Grid]          #: of a volume, where the file has one
     geometry: Optional[Geometry]  #: of projections, where the file has one
 
+    def _repr_html_(self) -> str:
+        return table("File", {
+            "format": self.format, "numbers": self.dtype, "dataset": self.dataset,
+            "content": self.content, "shape": times(self.shape),
+            "grid": self.grid and repr(self.grid), "geometry": self.geometry and
+            repr(self.geometry)})
+
 
 @contextmanager
-def _open(path: _Path, dataset: str) -> Iterator[int]:
-    options = GROUPS["file"].fill(dataset=dataset)
+def _open(path: _Path, dataset: str, level: int = 0) -> Iterator[int]:
+    options = GROUPS["file"].fill(dataset=dataset, level=level)
     file = new(lib.file_open, os.fsencode(path), ctypes.byref(options))
     try:
         yield file
@@ -68,20 +76,44 @@ def info(path: _Path, dataset: str = "") -> Info:
                     tuple(s.shape), grid, geometry)
 
 
-def read(path: _Path, first: int = 0, count: Optional[int] = None, dataset: str = "") -> np.ndarray:
+def read(path: _Path, first: int = 0, count: Optional[int] = None, dataset: str = "",
+         level: int = 0) -> np.ndarray:
     """The array in a file as float32, or `count` slices or views from `first` on.
 
-    Reads HDF5, NumPy, MetaImage and TIFF files and folders of TIFF files; the content decides.
+    Reads HDF5, NumPy, MetaImage, NIfTI, NRRD, VTI, OME-Zarr and TIFF files and folders of TIFF files;
+    the content decides. `level` is the level of resolution of an OME-Zarr file, 0 the full one.
 
     >>> tomos.write("b.tiff", np.ones((2, 3, 4)), content="volume")
     >>> tomos.read("b.tiff", first=1).shape
     (1, 3, 4)
     """
-    with _open(path, dataset) as file:
+    with _open(path, dataset, level) as file:
         n, rows, columns = _describe(file).shape
         count = n - first if count is None else count
         data = np.empty((max(count, 0), rows, columns), np.float32)
         call(lib.file_read, file, first, count, data.ctypes.data, keep=data, wait=True)
+        return data
+
+
+def read_box(path: _Path, first: Sequence[int] = (0, 0, 0), count: Optional[Sequence[int]] = None,
+             step: Sequence[int] = (1, 1, 1), dataset: str = "", level: int = 0) -> np.ndarray:
+    """Samples of the array in a file as float32: `count` along each axis from `first` on, `step` apart.
+
+    Little more than the samples is read, as far as the format allows; by default all up to the end.
+    `level` is that of `tomos.read`.
+
+    >>> tomos.write("c.npy", np.arange(60).reshape(3, 4, 5))
+    >>> tomos.read_box("c.npy", first=(1, 0, 0), step=(2, 3, 2))
+    array([[[20., 22., 24.],
+            [35., 37., 39.]]], dtype=float32)
+    """
+    with _open(path, dataset, level) as file:
+        shape = _describe(file).shape
+        if count is None:
+            count = [max((n - f - 1) // s + 1, 0) for n, f, s in zip(shape, first, step)]
+        data = np.empty([max(n, 0) for n in count], np.float32)
+        call(lib.file_read_box, file, Shape(*first), Shape(*count), Shape(*step), data.ctypes.data,
+             keep=data, wait=True)
         return data
 
 
@@ -90,7 +122,7 @@ def write(path: _Path, data: Array, *, grid: Optional[Grid] = None,
           overwrite: bool = False) -> None:
     """Writes an array, with its grid or geometry where the format can store it.
 
-    The extension selects the format: .h5, .npy, .tiff, .mha, ..., or a final / for a folder of TIFF
+    The extension selects the format: .h5, .npy, .tiff, .mha, .nii.gz, .ome.zarr, ..., or a final / for a folder of TIFF
     files. `content` is "volume" or "projections"; by default projections if there is a geometry.
 
     >>> scan = tomos.parallel(views=4, columns=8)

@@ -11,6 +11,7 @@ from typing import Any, Optional, Union
 import numpy as np
 
 from ._arrays import Numbers
+from ._html import point, size, table, times
 from ._library import GridStruct, check, lib, new
 from ._options import GROUPS, with_options
 
@@ -105,6 +106,18 @@ class Grid:
         centre = ", ".join(f"{c:g}" for c in self.centre)
         return (f"<tomos.Grid {' x '.join(map(str, self.shape))} (z, y, x), voxels of {size}, "
                 f"centred on ({centre})>")
+
+    def _repr_html_(self) -> str:
+        extent = [abs(s) * n for s, n in zip(self.step, self.shape[::-1])]
+        return table("Grid", {
+            "voxels (z, y, x)": times(self.shape), "voxel size (x, y, z)": times(map(abs, self.step)),
+            "extent (x, y, z)": times(extent), "centre (x, y, z)": point(self.centre),
+            "as float32": size(4 * math.prod(self.shape))})
+
+    def plot(self, ax: Any = None, unit: str = "mm") -> Any:
+        """Draws the box of the grid in 3-D with matplotlib; returns the axes."""
+        from ._show3d import plot_grid
+        return plot_grid(self, ax, unit)
 
 
 class Geometry:
@@ -221,6 +234,31 @@ class Geometry:
         pixel = f"{np.linalg.norm(first[7:10]):g} x {np.linalg.norm(first[10:13]):g}"
         return (f"<tomos.Geometry {self._kind}: {views} views{self._arc()}, {rows} x {columns} "
                 f"pixels of {pixel}>")
+
+    def _repr_html_(self) -> str:
+        views, rows, columns = self.shape
+        first = self.views[0]
+        rays = {0: "parallel rays", 1: "point source", 2: "a fan in each row"}[int(first[3])]
+        distance = np.linalg.norm(first[:3] - first[4:7]) if first[3] else None
+        return table(f"Geometry: {self._kind}", {
+            "views": f"{views}{self._arc()}", "detector": f"{rows} rows x {columns} columns",
+            "pixel (width, height)": times(np.linalg.norm(first[i:i + 3]) for i in (7, 10)),
+            "rays": rays, "source to axis": distance and f"{np.linalg.norm(first[:2]):.6g}",
+            "source to detector": distance and f"{distance:.6g}",
+            "projections as float32": size(4 * math.prod(self.shape))})
+
+    def plot(self, ax: Any = None, grid: Optional[Grid] = None, views: int = 8,
+             unit: str = "mm") -> Any:
+        """Draws the scan in 3-D with matplotlib: path of the source with the direction of rotation,
+        detectors of some views, rays of the first, rotation axis, and the grid (that of
+        `grid()`). Returns the axes.
+
+        >>> ax = tomos.cone(views=8, columns=64, rows=32, source_axis=100, source_detector=200).plot()
+        >>> ax.get_zlabel()
+        'z (mm)'
+        """
+        from ._show3d import plot_geometry
+        return plot_geometry(self, ax, grid, views, unit)
 
     def _arc(self) -> str:
         if self._kind not in ("parallel", "fan", "cone", "laminography", "helix"):

@@ -133,7 +133,7 @@ class JobStruct(SizedStruct):
         *_members(c_char_p, "command recipe"), ("say", SAY), ("user", c_void_p),
         ("report", POINTER(RunReportStruct)), *_members(c_void_p, "algebraic projector stored"),
         *_members(c_char_p, "matrix start mask ray_weights truth compare"), ("axis_later", c_int64),
-        ("comm", c_void_p)]
+        ("comm", c_void_p), ("look", c_void_p)]
 
 
 _P = c_void_p  # a handle, a pointer to an options struct, or NULL
@@ -194,6 +194,7 @@ _FUNCTIONS = {
     "file_open": (c_int, [_NEW, _S, _P]),
     "file_describe": (c_int, [_P, POINTER(FileInfoStruct)]),
     "file_read": (c_int, [_P, _I, _I, _P]),
+    "file_read_box": (c_int, [_P, Shape, Shape, Shape, _P]),
     "file_grid": (c_int, [_P, _G]),
     "file_geometry": (c_int, [_P, _NEW]),
     "file_create": (c_int, [_NEW, _S, c_int, Shape, _P]),

@@ -14,6 +14,7 @@ import numpy as np
 from ._arrays import Array, empty, host_view, read_view, write_view
 from ._call import call, run
 from ._device import open_backend
+from ._html import table, times
 from ._library import APPLY, CustomStruct, Error, MatrixStruct, Shape, check, lib, new
 
 _FLOAT = np.dtype(np.float32)
@@ -212,6 +213,12 @@ class Operator:
     def __repr__(self) -> str:
         return (f"<tomos.Operator {' x '.join(map(str, self.domain))} to "
                 f"{' x '.join(map(str, self.range))}, {lib.op_describe(self._op).decode()}>")
+
+    def _repr_html_(self) -> str:
+        return table(type(self).__name__, {
+            "from": times(self.domain), "to": times(self.range),
+            "matrix": f"{self.shape[0]} x {self.shape[1]}",
+            "computed": lib.op_describe(self._op).decode()})
 
 
 class Adjoint(Operator):

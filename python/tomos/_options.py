@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from ._arrays import Array, Numbers, View, any_shape
+from ._html import table
 from ._library import ArrayStruct, BadValue, Error, HistoryStruct, check, lib, rows_of
 
 _KINDS = ("int", "real", "angle", "flag", "text", "choice", "ints", "reals", "angles", "array",
@@ -91,6 +92,19 @@ class History:
     def __repr__(self) -> str:
         ended = self.ended or "not yet run"
         return f"<tomos.History of {len(self.residual)} iterations, ended: {ended}>"
+
+    def _repr_html_(self) -> str:
+        done = len(self.residual)
+        return table("History", {
+            "iterations": done, "ended by": self.ended or "not yet run",
+            "residual": f"{self.residual[-1]:.6g}" if done else None,
+            "error": f"{self.error[-1]:.6g}" if done and np.isfinite(self.error[-1]) else None,
+            "iteration of least error": self.best or None})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws residual and error of each iteration with matplotlib; returns the axes."""
+        from ._show import plot_history
+        return plot_history(self, ax)
 
 
 def _default(kind: str, text: str) -> Any:

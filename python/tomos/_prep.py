@@ -11,6 +11,7 @@ from ._arrays import Array, Numbers, any_shape, host_view, to_float32
 from ._call import call, run
 from ._device import open_backend
 from ._geometry import Geometry
+from ._html import table
 from ._library import ArrayStruct, PrepReportStruct, Shape, SizedStruct, check, lib
 from ._options import GROUPS, with_options
 
@@ -27,6 +28,9 @@ class PrepReport(PrepReportStruct):
     def __repr__(self) -> str:
         return "<tomos.PrepReport " + ", ".join(
             f"{n} {getattr(self, n)}" for n, _ in PrepReportStruct._fields_) + ">"
+
+    def _repr_html_(self) -> str:
+        return table("Preparation", {n: getattr(self, n) for n, _ in PrepReportStruct._fields_})
 
 
 class _Fields(SizedStruct):

@@ -127,6 +127,11 @@ class Projector(Operator):
     def __reduce__(self) -> tuple:
         return _remake, (self.grid, self.geometry, self.model, self._name, self.options)
 
+    def plot(self, ax: Any = None, views: int = 8, unit: str = "mm") -> Any:
+        """Draws its scan and its grid in 3-D with matplotlib, as `Geometry.plot`; returns the
+        axes."""
+        return self.geometry.plot(ax, self.grid, views, unit)
+
     def __repr__(self) -> str:
         return (f"<tomos.Projector {' x '.join(map(str, self.domain))} to "
                 f"{' x '.join(map(str, self.range))}, {lib.op_describe(self._op).decode()}>")

@@ -17,6 +17,7 @@ from ._arrays import Array
 from ._call import Bar, Report, call
 from ._files import write
 from ._geometry import Geometry, check_radians
+from ._html import size, table, times
 from ._library import SAY, BadValue, Cancelled, Error, JobStruct, RunReportStruct, check, lib
 from ._methods import ANALYTIC, METHODS
 from ._options import GROUPS, Row, with_options
@@ -85,6 +86,26 @@ class RunReport:
         resumed = f" and {self.resumed} resumed" if self.resumed else ""
         return (f"<tomos.RunReport {self.output!r}: {shape}, {self.slices} slices in {self.slabs} "
                 f"slabs{resumed}, {self.seconds:.3g} s>")
+
+    def _repr_html_(self) -> str:
+        stages = ", ".join(f"{name} {seconds:.3g} s" for name, (seconds, _) in self.stages.items()
+                           if seconds > 0)
+        return table("Run", {
+            "output": self.output + ("" if self.complete else " (not written)"),
+            "volume (z, y, x)": times(self.shape),
+            "slices": f"{self.slices} in {self.slabs} slabs"
+                      + (f", {self.resumed} resumed" if self.resumed else ""),
+            "time": f"{self.seconds:.3g} s", "stages": stages, "limited by": self.limiting,
+            "read, written": f"{size(self.read_bytes)}, {size(self.written_bytes)}",
+            "iterations": self.iterations or None,
+            "residual": f"{self.residual:.6g}" if self.residual == self.residual else None,
+            "error": f"{self.error:.6g}" if self.error == self.error else None,
+            "ended by": self.ended})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the busy time of each stage with matplotlib; returns the axes."""
+        from ._show import plot_report
+        return plot_report(self, ax)
 
 
 class _Lines:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ._call import call
 from ._geometry import Geometry, check_radians
+from ._html import table, times
 from ._library import ScanInfoStruct, check, lib, new
 from ._options import GROUPS, describe_class, with_options
 
@@ -84,6 +85,31 @@ class Scan:
         check(lib.scan_geometry(self._handle, ctypes.byref(handle),
                                 ctypes.byref(settings) if settings else None))
         return Geometry._of(handle.value, options.get("geometry", "views"))
+
+    def _frame(self, view: int) -> np.ndarray:
+        """One view, (rows, columns)."""
+        data = np.empty(self.shape[1:], np.float32)
+        call(lib.scan_read, self._handle, _VIEWS, range(self.shape[0])[view], 1, 0, self.shape[1],
+             data.ctypes.data, keep=(self, data))
+        return data
+
+    def plot(self, view: Optional[int] = None, row: Optional[int] = None) -> np.ndarray:
+        """Draws a view, the sinogram of a row (by default those in the middle) and the mean flat
+        field with matplotlib; returns the axes."""
+        from ._show import plot_scan
+        return plot_scan(self, view, row)
+
+    def _repr_html_(self) -> str:
+        i, angles = self._info, self.angles
+        return table(f"Scan {self.path}", {
+            "kind": self.kind, "views, rows, columns": times(self.shape),
+            "numbers": self.dtype + (", counts" if self.counts else ", line integrals"),
+            "flat fields": i.flats, "dark fields": i.darks,
+            "angles": None if angles is None else
+            f"{np.degrees(angles[0]):.4g} to {np.degrees(angles[-1]):.4g} degrees",
+            "pixel": f"{self.pixel:.6g} mm" if self.pixel else None,
+            "distance": f"{self.distance:.6g} mm" if self.distance else None,
+            "energy": f"{self.energy:.6g} keV" if self.energy else None})
 
     def __repr__(self) -> str:
         i = self._info

@@ -11,6 +11,7 @@ import numpy as np
 from ._arrays import Array, any_shape, to_float32, to_host
 from ._call import call
 from ._geometry import Geometry, Grid, grid_shape
+from ._html import table
 from ._library import DifferenceStruct, EllipsoidStruct, choices, lib, new
 from ._options import GROUPS, describe_class, with_options
 
@@ -148,6 +149,9 @@ class Difference(NamedTuple):
     psnr: float
     ssim: float
     largest: float
+
+    def _repr_html_(self) -> str:
+        return table("Difference", {name: f"{value:.6g}" for name, value in self._asdict().items()})
 
 
 def compare(a: Array, b: Array) -> Difference:

@@ -4,6 +4,7 @@
 #define TOMOS_BACKEND_PREPARE_H
 
 #include "base/base.h"
+#include "kernel/prepare.h"
 
 #define STEP(id, name, takes, gives) PREP_##id,
 enum {
@@ -11,18 +12,6 @@ enum {
 	PREP_STEPS
 };
 #undef STEP
-
-typedef enum {
-	STORED_UINT8,
-	STORED_INT8,
-	STORED_UINT16,
-	STORED_INT16,
-	STORED_UINT32,
-	STORED_INT32,
-	STORED_FLOAT16,
-	STORED_FLOAT32,
-	STORED_TYPES
-} StoredType;
 
 /* Numbers in device memory as a file stores them, [frame][row][column]: value = offset + scale *
  * number. Strides are in numbers, not in bytes. */
@@ -33,12 +22,6 @@ typedef struct {
 	int64_t shape[3], stride[3];
 	double scale, offset; /* 1 and 0: the numbers are the values */
 } StoredBlock;
-
-/* The averaged flats around a view, and the weight of the second. */
-typedef struct {
-	int32_t group[2];
-	float share;
-} PrepLight;
 
 typedef enum { RINGS_NONE, RINGS_VO, RINGS_WAVELET, RINGS_TITARENKO } PrepRings;
 
@@ -94,10 +77,6 @@ typedef struct {
 
 typedef struct PrepWork PrepWork;
 
-/* A frame to be transformed for phase retrieval. */
-typedef struct {
-	int64_t rows, columns, before[2]; /* padded size; padding before the frame */
-} PrepFrame;
 tomos_status prep_phase_frame(PrepFrame *frame, double strength, int64_t rows, int64_t columns);
 
 #endif

@@ -151,6 +151,8 @@ tomos_status file_check(const char *path, bool overwrite);
 tomos_status file_temporary(char **temporary, const char *path, bool overwrite);
 tomos_status file_publish(const char *temporary, const char *path, bool overwrite);
 void file_discard(const char *temporary);
+/* rename() that does not replace an existing file: -1 then, with EEXIST in errno. */
+int file_rename_new(const char *from, const char *to);
 
 static inline int64_t min64(int64_t a, int64_t b)
 {

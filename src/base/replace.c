@@ -208,8 +208,21 @@ static int reject_inner_directory(
 	return where->level > 0 && (kind == FTW_D || kind == FTW_DNR) ? 1 : 0;
 }
 
-/* A directory is replaced only if it contains nothing but files, so that a mistyped name cannot
- * delete, for example, a home directory. */
+/* Whether a directory is a Zarr file, which has directories in it. */
+static bool is_zarr(const char *path)
+{
+	static const char *const marks[] = {"zarr.json", ".zgroup", ".zarray"};
+	char name[4096];
+	bool found = false;
+	for (int i = 0; i < COUNT(marks) && !found; i++) {
+		int length = snprintf(name, sizeof name, "%s/%s", path, marks[i]);
+		found = length < (int)sizeof name && access(name, F_OK) == 0;
+	}
+	return found;
+}
+
+/* A directory is replaced only if it contains nothing but files, or is a Zarr file like the new
+ * one, so that a mistyped name cannot delete, for example, a home directory. */
 static tomos_status check_replaced(const char *temporary, const char *path, bool *aside)
 {
 	struct stat new, old;
@@ -221,7 +234,8 @@ static tomos_status check_replaced(const char *temporary, const char *path, bool
 			S_ISDIR(old.st_mode) ? "a directory" : "a file",
 			S_ISDIR(new.st_mode) ? "a directory" : "a file", temporary);
 	*aside = S_ISDIR(old.st_mode);
-	if (*aside && nftw(path, reject_inner_directory, WALK_FILES, FTW_PHYS) != 0)
+	if (*aside && !(is_zarr(path) && is_zarr(temporary)) &&
+		nftw(path, reject_inner_directory, WALK_FILES, FTW_PHYS) != 0)
 		return fail(TOMOS_IO,
 			"directory '%s' has directories in it and is not replaced by '%s'", path,
 			temporary);
@@ -261,7 +275,7 @@ static tomos_status replace_directory(const char *temporary, const char *path)
 /* Renames without replacing an existing file: by the system call or, where the file system lacks
  * it, by a hard link. Directories have no hard links; for these the check is made just before the
  * rename. */
-static int rename_new(const char *from, const char *to)
+int file_rename_new(const char *from, const char *to)
 {
 	struct stat info;
 #ifdef RENAME_NOREPLACE
@@ -282,7 +296,7 @@ static int rename_new(const char *from, const char *to)
 
 static tomos_status publish_new(const char *temporary, const char *path)
 {
-	if (rename_new(temporary, path) == 0)
+	if (file_rename_new(temporary, path) == 0)
 		return TOMOS_OK;
 	if (errno == EEXIST || errno == ENOTEMPTY)
 		return fail(TOMOS_IO,

@@ -44,21 +44,41 @@ done:
 	return status;
 }
 
-tomos_status tomos_file_verify(File *file, const tomos_progress *progress)
+/* Those that the file has; to be freed. */
+static tomos_status checksums_read(File *file, double **sums)
 {
-	double *sums;
 	int64_t shape[2];
-	TRY(io_get(file, CHECKSUMS, &sums, shape));
+	TRY(io_get(file, CHECKSUMS, sums, shape));
 	Element e = file->element;
-	bool fits = sums && (e.kind == 'u' ? e.bytes <= 2 : e.kind == 'f' && e.bytes == 4);
+	bool fits = *sums && (e.kind == 'u' ? e.bytes <= 2 : e.kind == 'f' && e.bytes == 4);
 	tomos_status status = TOMOS_OK;
 	if (!fits)
 		status = fail(TOMOS_UNSUPPORTED, "'%s' has no checksums", file->path);
 	else if (shape[0] != 1 || shape[1] != file->shape[0])
 		status = fail(TOMOS_BAD_FILE, "'%s' has %lld checksums for %lld indices",
 			file->path, (long long)(shape[0] * shape[1]), (long long)file->shape[0]);
-	else
-		status = check_all(file, sums, progress);
+	if (status != TOMOS_OK) {
+		mem_free(*sums);
+		*sums = NULL;
+	}
+	return status;
+}
+
+tomos_status tomos_file_verify(File *file, const tomos_progress *progress)
+{
+	double *sums;
+	TRY(checksums_read(file, &sums));
+	tomos_status status = check_all(file, sums, progress);
 	mem_free(sums);
 	return status;
+}
+
+tomos_status tomos_file_checksums(File *file, uint32_t *checksums)
+{
+	double *sums;
+	TRY(checksums_read(file, &sums));
+	for (int64_t i = 0; i < file->shape[0]; i++)
+		checksums[i] = (uint32_t)sums[i];
+	mem_free(sums);
+	return TOMOS_OK;
 }

@@ -1,4 +1,4 @@
-/* Decompressors: deflate with a zlib header, by libdeflate, which is faster, or by zlib; LZ4 and
+/* Compression: deflate, by libdeflate, which is faster, or by zlib; LZ4 and
  * Zstd where this build has them. */
 #include "io/filters.h"
 #if TOMOS_HAS_LZ4
@@ -41,6 +41,20 @@ int64_t deflate_unpack(
 		       : UNDO_DAMAGED;
 }
 
+int64_t gzip_undo(
+	Unpacker *u, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room)
+{
+	size_t made = 0;
+	if (!u->deflate)
+		u->deflate = libdeflate_alloc_decompressor();
+	if (!u->deflate)
+		return UNDO_NO_MEMORY;
+	return libdeflate_gzip_decompress(u->deflate, in, (size_t)bytes, out, (size_t)room,
+		       &made) == LIBDEFLATE_SUCCESS
+		       ? (int64_t)made
+		       : UNDO_DAMAGED;
+}
+
 static void deflate_free(Unpacker *u)
 {
 	if (u->deflate)
@@ -69,6 +83,24 @@ int64_t deflate_unpack(
 	int result = uncompress(out, &made, in, (uLong)bytes);
 	(void)u;
 	return result == Z_OK          ? (int64_t)made
+	       : result == Z_MEM_ERROR ? UNDO_NO_MEMORY
+				       : UNDO_DAMAGED;
+}
+
+int64_t gzip_undo(
+	Unpacker *u, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room)
+{
+	enum { WITH_GZIP_HEADER = 31 };
+	z_stream stream = {.next_in = (Bytef *)(uintptr_t)in,
+		.avail_in = (uInt)min64(bytes, UINT32_MAX),
+		.next_out = out,
+		.avail_out = (uInt)min64(room, UINT32_MAX)};
+	(void)u;
+	if (inflateInit2(&stream, WITH_GZIP_HEADER) != Z_OK)
+		return UNDO_NO_MEMORY;
+	int result = inflate(&stream, Z_FINISH);
+	inflateEnd(&stream);
+	return result == Z_STREAM_END  ? (int64_t)stream.total_out
 	       : result == Z_MEM_ERROR ? UNDO_NO_MEMORY
 				       : UNDO_DAMAGED;
 }
@@ -106,6 +138,27 @@ int64_t zstd_unpack(
 #else
 	(void)u, (void)in, (void)bytes, (void)out, (void)room;
 	return UNDO_DAMAGED;
+#endif
+}
+
+int64_t zstd_bound(int64_t bytes)
+{
+#if TOMOS_HAS_ZSTD
+	return (int64_t)ZSTD_compressBound((size_t)bytes);
+#else
+	return bytes;
+#endif
+}
+
+int64_t zstd_pack(
+	int level, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room)
+{
+#if TOMOS_HAS_ZSTD
+	size_t made = ZSTD_compress(out, (size_t)room, in, (size_t)bytes, level);
+	return ZSTD_isError(made) ? UNDO_NO_MEMORY : (int64_t)made;
+#else
+	(void)level, (void)in, (void)bytes, (void)out, (void)room;
+	return UNDO_NO_MEMORY;
 #endif
 }
 

@@ -50,6 +50,13 @@ int64_t deflate_bound(int64_t bytes);
 int64_t deflate_pack(int level, const unsigned char *in, int64_t bytes, unsigned char *out);
 int64_t deflate_unpack(
 	Unpacker *u, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room);
+/* Deflate with a gzip header. */
+int64_t gzip_undo(
+	Unpacker *u, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room);
+/* Zstd; `out` of zstd_pack has space for zstd_bound bytes. */
+int64_t zstd_bound(int64_t bytes);
+int64_t zstd_pack(
+	int level, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room);
 /* As filter_undo; always damaged in builds without LZ4 or Zstd. */
 int64_t lz4_unpack(const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room);
 int64_t zstd_unpack(

@@ -1,7 +1,10 @@
 /* Complete reads and writes of ordinary files, with an error message on failure. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "io/io.h"
@@ -31,6 +34,59 @@ tomos_status flat_create(int *descriptor, const char *temporary, const char *pat
 		return fail(TOMOS_IO, "'%s' cannot be created (as '%s'): %s", path, temporary,
 			strerror(errno));
 	return TOMOS_OK;
+}
+
+tomos_status flat_unnamed(int *descriptor, const char *path)
+{
+	const char *folder = getenv("TMPDIR");
+	char *name;
+	TRY(mem_printf(&name, "%s/tomos-XXXXXX", folder && folder[0] ? folder : "/tmp"));
+	tomos_status status = TOMOS_OK;
+	*descriptor = mkstemp(name);
+	if (*descriptor >= 0)
+		(void)unlink(name);
+	else
+		status = fail(TOMOS_IO, "'%s' cannot be unpacked to '%s': %s", path, name,
+			strerror(errno));
+	mem_free(name);
+	return status;
+}
+
+bool path_ends_in(const char *path, const char *ending)
+{
+	size_t length = strlen(path), end = strlen(ending);
+	return length >= end && strcasecmp(path + length - end, ending) == 0;
+}
+
+tomos_status path_beside(char **name, const char *path, const char *other)
+{
+	const char *slash = strrchr(path, '/');
+	int length = other[0] != '/' && slash ? (int)(slash - path + 1) : 0;
+	return mem_printf(name, "%.*s%s", length, path, other);
+}
+
+static tomos_status write_part(const char *part, const char *path, const char *text)
+{
+	int descriptor;
+	(void)unlink(part);
+	TRY(flat_create(&descriptor, part, path));
+	tomos_status status = flat_write(descriptor, path, 0, text, (int64_t)strlen(text));
+	tomos_status closed = flat_close(&descriptor, path);
+	TRY(status != TOMOS_OK ? status : closed);
+	return rename(part, path) == 0 ? TOMOS_OK
+				       : fail(TOMOS_IO, "'%s' cannot be renamed to '%s': %s", part,
+						 path, strerror(errno));
+}
+
+tomos_status flat_text_write(const char *path, const char *text)
+{
+	char *part;
+	TRY(mem_printf(&part, "%s.part", path));
+	tomos_status status = write_part(part, path, text);
+	if (status != TOMOS_OK)
+		(void)unlink(part);
+	mem_free(part);
+	return status;
 }
 
 tomos_status file_descriptor(const File *file, int *descriptor)

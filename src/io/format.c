@@ -1,6 +1,7 @@
 /* Choice of the format: by content for reading, by name for writing. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include "io/io.h"
 
@@ -46,7 +47,7 @@ static tomos_status read_head(const char *path, unsigned char *head, size_t *len
 
 static tomos_status reject_content(const char *path, const unsigned char *head, size_t length)
 {
-	char names[128] = "", bytes[64] = "";
+	char names[256] = "", bytes[64] = "";
 	for (int i = 0; i < COUNT(formats); i++)
 		snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
 			formats[i]->name);
@@ -68,6 +69,10 @@ tomos_status format_by_content(
 		*format = &format_raw;
 		return TOMOS_OK;
 	}
+	if (zarr_is_store(path)) {
+		*format = &format_zarr;
+		return TOMOS_OK;
+	}
 	if (!io_is_directory(path) && !tiff_is_pattern(path)) {
 		TRY(read_head(path, buffer, &length));
 		head = buffer;
@@ -80,22 +85,39 @@ tomos_status format_by_content(
 	return reject_content(path, head, length);
 }
 
+/* Whether the name of a file ends in '.' and one of the format's endings, which may have dots
+ * themselves ("nii.gz"). */
 static bool ending_fits(const Format *format, const char *path)
 {
-	const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-	char lower[16];
-	size_t length = dot ? strlen(dot + 1) : 0;
-	if (!dot || (slash && dot < slash) || length >= sizeof lower)
-		return false;
-	for (size_t i = 0; i <= length; i++)
-		lower[i] = dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? (char)(dot[1 + i] + 32)
-								  : dot[1 + i];
-	return choice_index(format->endings, lower) >= 0;
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	size_t length = strlen(name);
+	for (const char *at = format->endings; *at;) {
+		size_t ending = strcspn(at, "|");
+		if (length > ending && name[length - ending - 1] == '.' &&
+			strncasecmp(name + length - ending, at, ending) == 0)
+			return true;
+		at += ending + (at[ending] == '|');
+	}
+	return false;
+}
+
+/* Zarr files are directories, so that a name may end in '/'. */
+static bool is_zarr_name(const char *path)
+{
+	size_t length = strlen(path);
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	return length > 5 && path[length - 6] != '/' &&
+	       strncasecmp(path + length - 5, ".zarr", 5) == 0;
 }
 
 tomos_status format_by_name(const Format **format, const char *path)
 {
-	char endings[128] = "";
+	char endings[512] = "";
+	if (is_zarr_name(path)) {
+		*format = &format_zarr;
+		return TOMOS_OK;
+	}
 	if (io_names_directory(path)) {
 		*format = &format_tiff;
 		return TOMOS_OK;
@@ -107,7 +129,7 @@ tomos_status format_by_name(const Format **format, const char *path)
 		if (ending_fits(formats[i], path))
 			return TOMOS_OK;
 		snprintf(endings + strlen(endings), sizeof endings - strlen(endings), "%s%s",
-			i ? "|" : "", formats[i]->endings);
+			endings[0] ? "|" : "", formats[i]->endings);
 	}
 	return fail(TOMOS_BAD_VALUE,
 		"the name '%s' does not say the format to write: it must end in one of %s, or in "

@@ -5,7 +5,7 @@
 
 typedef struct {
 	const File *file;
-	const Extract *part;
+	const Samples *samples;
 	char *stored;
 } Reading;
 
@@ -13,15 +13,31 @@ static tomos_status read_frame(void *user, int64_t i)
 {
 	const Reading *r = user;
 	const FrameSource *s = r->file->own;
-	const Extract *part = r->part;
-	int64_t bytes = part->rows * r->file->shape[2] * r->file->element.bytes;
-	return s->read(s->own, part->first + i, part->row, part->rows, r->stored + i * bytes);
+	const Samples *n = r->samples;
+	int64_t size = r->file->element.bytes, rows = samples_span(n, 1),
+		columns = r->file->shape[2];
+	int64_t frame = n->first[0] + i * n->step[0];
+	char *to = r->stored + i * n->count[1] * n->count[2] * size, *buffer;
+	if (rows == n->count[1] && n->count[2] == columns)
+		return s->read(s->own, frame, n->first[1], rows, to);
+	TRY(mem_alloc(&buffer, rows * columns, (size_t)size, "rows of a frame"));
+	tomos_status status = s->read(s->own, frame, n->first[1], rows, buffer);
+	if (status == TOMOS_OK)
+		samples_pick(r->file, n, buffer, n->step[1], to);
+	mem_free(buffer);
+	return status;
+}
+
+static tomos_status frames_read_box(File *file, const Samples *samples, int threads, void *stored)
+{
+	Reading r = {file, samples, stored};
+	return parallel_each(samples->count[0], threads, read_frame, &r, "reading");
 }
 
 static tomos_status frames_read(File *file, const Extract *part, int threads, void *stored)
 {
-	Reading r = {file, part, stored};
-	return parallel_each(part->count, threads, read_frame, &r, "reading");
+	const Samples samples = samples_of(file, part);
+	return frames_read_box(file, &samples, threads, stored);
 }
 
 static tomos_status frames_sources(const File *file, TakePath take, void *user)
@@ -50,6 +66,7 @@ static const Format format_frames = {
 	.endings = "",
 	.probe = frames_probe,
 	.read = frames_read,
+	.read_box = frames_read_box,
 	.sources = frames_sources,
 	.close = frames_close_own,
 };

@@ -162,7 +162,7 @@ static bool create_new(File *file, Hdf5 *own, hid_t access)
 			sizes, file->compress);
 	return own->dataset >= 0 && hdf5_attribute(own->file, "tomos", TOMOS_VERSION) &&
 	       hdf5_attribute(own->file, "content", content_name(file->content)) &&
-	       H5Fflush(own->file, H5F_SCOPE_LOCAL) >= 0;
+	       (!nexus_is(file) || nexus_begin(file)) && H5Fflush(own->file, H5F_SCOPE_LOCAL) >= 0;
 }
 
 static bool open_again(const File *file, Hdf5 *own, hid_t access)
@@ -399,6 +399,7 @@ const Format format_hdf5 = {
 	.probe = hdf5_is,
 	.open = hdf5_open,
 	.read = hdf5_read,
+	.read_box = hdf5_read_box,
 	.create = hdf5_create,
 	.write = hdf5_write,
 	.finish = hdf5_finish,

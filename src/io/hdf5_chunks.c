@@ -182,14 +182,15 @@ typedef struct {
 typedef struct {
 	const File *file;
 	const Chunks *chunks;
-	const Extract *part;
+	const Samples *part;
 	char *stored;
 	unsigned char **kept;       /* of `chunks`, if the file keeps them */
 	int64_t first[3], count[3]; /* the chunks that overlap the part, in the grid */
 	_Atomic int64_t next;
 } Reading;
 
-/* Where a chunk overlaps the part: numbers [low, high) of the dataset along each axis. */
+/* Where a chunk overlaps the part: from the first sample to the last, [low, high) of the dataset
+ * along each axis; low >= high: none is in the chunk. */
 typedef struct {
 	int64_t at[3], low[3], high[3];
 } Overlap;
@@ -203,14 +204,15 @@ static tomos_status reject_chunk(const Reading *r, const Overlap *o, const char 
 
 static Overlap find_overlap(const Reading *r, int64_t i)
 {
-	const int64_t low[3] = {r->part->first, r->part->row, 0};
-	const int64_t high[3] = {
-		r->part->first + r->part->count, r->part->row + r->part->rows, r->file->shape[2]};
+	const Samples *s = r->part;
 	Overlap o;
 	for (int k = 2; k >= 0; i /= r->count[k], k--) {
 		o.at[k] = r->first[k] + i % r->count[k];
-		o.low[k] = max64(low[k], o.at[k] * r->chunks->side[k]);
-		o.high[k] = min64(high[k], (o.at[k] + 1) * r->chunks->side[k]);
+		int64_t start = o.at[k] * r->chunks->side[k], end = start + r->chunks->side[k];
+		int64_t skipped = (max64(start - s->first[k], 0) + s->step[k] - 1) / s->step[k];
+		o.low[k] = s->first[k] + skipped * s->step[k];
+		end = min64(end, s->first[k] + samples_span(s, k));
+		o.high[k] = end <= o.low[k] ? o.low[k] : end - (end - 1 - o.low[k]) % s->step[k];
 	}
 	return o;
 }
@@ -283,11 +285,13 @@ static tomos_status fetch(const Reading *r, const Overlap *o, Memory *m, Place *
 static unsigned char *find_target(const Reading *r, const Overlap *o)
 {
 	const Chunks *c = r->chunks;
-	const int64_t *n = r->file->shape;
-	bool whole = o->high[0] - o->low[0] == c->side[0] && o->high[1] - o->low[1] == c->side[1] &&
-		     c->side[2] == n[2] && (c->side[0] == 1 || c->side[1] == r->part->rows);
-	int64_t index = (o->low[0] - r->part->first) * r->part->rows + o->low[1] - r->part->row;
-	return whole ? (unsigned char *)r->stored + index * n[2] * r->file->element.bytes : NULL;
+	const Samples *s = r->part;
+	bool whole = c->side[2] == s->count[2] && (c->side[0] == 1 || c->side[1] == s->count[1]);
+	for (int k = 0; k < 3; k++)
+		whole = whole && s->step[k] == 1 && o->high[k] - o->low[k] == c->side[k];
+	int64_t index = (o->low[0] - s->first[0]) * s->count[1] + o->low[1] - s->first[1];
+	return whole ? (unsigned char *)r->stored + index * s->count[2] * r->file->element.bytes
+		     : NULL;
 }
 
 /* Undoes filter i; `first` is the one undone last. */
@@ -334,21 +338,35 @@ static tomos_status unpack(const Reading *r, const Overlap *o, Memory *m, const 
 	return TOMOS_OK;
 }
 
-/* The rows of a chunk that the part has; `numbers` NULL: the chunk was never written. */
+/* Samples of one row of a chunk; `from` NULL: the chunk was never written. */
+static void copy_row(
+	const Reading *r, const Overlap *o, const unsigned char *from, int64_t count, char *to)
+{
+	const Chunks *c = r->chunks;
+	int64_t size = r->file->element.bytes;
+	int64_t within = o->low[2] - o->at[2] * c->side[2];
+	if (from)
+		copy_strided(to, size, (const char *)from + within * size, r->part->step[2] * size,
+			count, size);
+	else
+		copy_strided(to, size, (const char *)c->fill, 0, count, size);
+}
+
+/* The samples in a chunk, to their place in the output. */
 static void copy_rows(const Reading *r, const Overlap *o, const unsigned char *numbers)
 {
 	const Chunks *c = r->chunks;
-	int64_t size = r->file->element.bytes, columns = r->file->shape[2];
-	size_t bytes = (size_t)((o->high[2] - o->low[2]) * size);
-	for (int64_t i = o->low[0]; i < o->high[0]; i++)
-		for (int64_t j = o->low[1]; j < o->high[1]; j++) {
-			int64_t row = (i - r->part->first) * r->part->rows + j - r->part->row;
-			char *to = r->stored + (row * columns + o->low[2]) * size;
+	const Samples *s = r->part;
+	int64_t size = r->file->element.bytes;
+	int64_t column = (o->low[2] - s->first[2]) / s->step[2];
+	int64_t count = (o->high[2] - 1 - o->low[2]) / s->step[2] + 1;
+	for (int64_t i = o->low[0]; i < o->high[0]; i += s->step[0])
+		for (int64_t j = o->low[1]; j < o->high[1]; j += s->step[1]) {
+			int64_t row = (i - s->first[0]) / s->step[0] * s->count[1] +
+				      (j - s->first[1]) / s->step[1];
 			int64_t from = (i % c->side[0] * c->side[1] + j % c->side[1]) * c->side[2];
-			if (numbers)
-				memcpy(to, numbers + from * size, bytes);
-			for (size_t k = 0; !numbers && k < bytes; k += (size_t)size)
-				memcpy(to + k, c->fill, (size_t)size);
+			copy_row(r, o, numbers ? numbers + from * size : NULL, count,
+				r->stored + (row * s->count[2] + column) * size);
 		}
 }
 
@@ -372,6 +390,8 @@ static tomos_status read_chunk(const Reading *r, int64_t i, Memory *m)
 	const unsigned char *numbers = r->kept ? r->kept[number_of(r->chunks, o.at)] : NULL;
 	bool there = numbers != NULL;
 	Place place;
+	if (o.low[0] >= o.high[0] || o.low[1] >= o.high[1] || o.low[2] >= o.high[2])
+		return TOMOS_OK;
 	TRY(cancel_check("reading"));
 	if (!there) {
 		TRY(fetch(r, &o, m, &place));
@@ -414,16 +434,15 @@ static tomos_status make_kept(const File *file, Chunks *c)
 	return mem_zeroed(&c->kept, count, sizeof *c->kept, "the chunks of an HDF5 file");
 }
 
-tomos_status chunks_read(File *file, const Extract *part, int threads, void *stored)
+tomos_status chunks_read(File *file, const Samples *part, int threads, void *stored)
 {
 	const Hdf5 *own = file->own;
 	Chunks *c = own->chunks;
 	Reading r = {.file = file, .chunks = c, .part = part, .stored = stored};
-	const int64_t low[3] = {part->first, part->row, 0};
-	const int64_t count[3] = {part->count, part->rows, file->shape[2]};
 	for (int k = 0; k < 3; k++) {
-		r.first[k] = low[k] / c->side[k];
-		r.count[k] = (low[k] + count[k] - 1) / c->side[k] - r.first[k] + 1;
+		int64_t low = part->first[k];
+		r.first[k] = low / c->side[k];
+		r.count[k] = (low + samples_span(part, k) - 1) / c->side[k] - r.first[k] + 1;
 	}
 	TRY(make_kept(file, c));
 	r.kept = c->kept;

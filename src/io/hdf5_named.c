@@ -82,10 +82,25 @@ static tomos_status put_locked(
 	return status;
 }
 
+/* The coordinates of voxels follow from the grid, of which the steps come last. */
+static tomos_status put_axes(const File *file, Hdf5 *own, const char *name, const double *values)
+{
+	grid_put(&own->grid, file, name, values);
+	if (!own->grid.known || strcmp(name, "grid/step") != 0)
+		return TOMOS_OK;
+	bool written = nexus_axes(file, &own->grid);
+	written &= hdf5_landed(hdf5_disk_failure(own->file));
+	return written ? TOMOS_OK
+		       : hdf5_reject(TOMOS_IO, file->path, "/entry/data", "cannot be written");
+}
+
 tomos_status hdf5_put(File *file, const char *name, const double *values, const int64_t shape[2])
 {
 	Quiet quiet = hdf5_enter();
-	return hdf5_leave(quiet, put_locked(file, name, values, shape));
+	tomos_status status = put_locked(file, name, values, shape);
+	if (status == TOMOS_OK && nexus_is(file))
+		status = put_axes(file, file->own, name, values);
+	return hdf5_leave(quiet, status);
 }
 
 static tomos_status put_text_locked(const File *file, const char *name, const char *text)

@@ -12,9 +12,10 @@ typedef struct Chunks Chunks;
 
 typedef struct {
 	hid_t file, dataset;
-	hid_t memory; /* reading: the type of the numbers in memory, that of `File.element` */
-	Pack *pack;   /* compressed data being written; NULL: none */
-	int rank;     /* of the dataset as stored */
+	hid_t memory;     /* reading: the type of the numbers in memory, that of `File.element` */
+	Pack *pack;       /* compressed data being written; NULL: none */
+	int rank;         /* of the dataset as stored */
+	GridNumbers grid; /* writing NeXus files */
 	/* Data that are not read and written by the library: */
 	Plain plain;    /* contiguous ones; descriptor -1: none */
 	Chunks *chunks; /* reading: chunks; NULL: none */
@@ -86,9 +87,15 @@ hid_t hdf5_make(
 /* Rows of a chunk: a chunk is one index of the first axis, or some rows of it if that is large. */
 hsize_t hdf5_chunk_rows(hsize_t rows, hsize_t row_bytes);
 
+/* NeXus: .nxs outputs of volumes and projections. Called with the lock. */
+bool nexus_is(const File *file);
+bool nexus_begin(const File *file);
+bool nexus_axes(const File *file, const GridNumbers *grid);
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 tomos_status hdf5_read(File *file, const Extract *part, int threads, void *stored);
+tomos_status hdf5_read_box(File *file, const Samples *samples, int threads, void *stored);
 /* Decides, for an open dataset, how it is read. */
 tomos_status hdf5_read_prepare(File *file);
 /* The size of a file open for reading, and the descriptor of an ordinary one, otherwise -1. */
@@ -96,7 +103,7 @@ int hdf5_descriptor(hid_t file, int64_t *size);
 
 /* `list`: creation property list. Leaves Hdf5.chunks NULL if the library must read them. */
 tomos_status chunks_open(File *file, hid_t list);
-tomos_status chunks_read(File *file, const Extract *part, int threads, void *stored);
+tomos_status chunks_read(File *file, const Samples *part, int threads, void *stored);
 void chunks_close(Hdf5 *own);
 /* Filter i of a creation property list; false if it has too many parameters. */
 enum { FILTER_NAME = 64 };

@@ -116,6 +116,16 @@ tomos_status hdf5_read(File *file, const Extract *part, int threads, void *store
 	const Hdf5 *own = file->own;
 	if (own->plain.descriptor >= 0)
 		return plain_read(file, &own->plain, part, threads, stored);
-	return own->chunks ? chunks_read(file, part, threads, stored)
+	const Samples samples = samples_of(file, part);
+	return own->chunks ? chunks_read(file, &samples, threads, stored)
 			   : read_library(file, part, stored);
+}
+
+tomos_status hdf5_read_box(File *file, const Samples *samples, int threads, void *stored)
+{
+	const Hdf5 *own = file->own;
+	if (own->plain.descriptor >= 0)
+		return plain_read_box(file, &own->plain, samples, threads, stored);
+	return own->chunks ? chunks_read(file, samples, threads, stored)
+			   : samples_by_rows(file, samples, threads, stored);
 }

@@ -49,6 +49,10 @@ static tomos_status open_into(File *file, const tomos_file_options *options)
 {
 	int64_t count;
 	TRY(format_by_content(&file->format, file->path, options));
+	if (options->level > 0 && file->format != &format_zarr)
+		return fail(TOMOS_BAD_VALUE,
+			"'%s' is no Zarr file and has one level of resolution, 0; level is %lld",
+			file->path, (long long)options->level);
 	file->scale = 1;
 	if (!file->bare || file->format->get)
 		TRY(file->format->open(file, options));
@@ -109,6 +113,7 @@ static tomos_status choose_type(File *file, const tomos_file_options *options)
 		return fail(TOMOS_BAD_VALUE, "compress is %lld; it must be 0 to 9",
 			(long long)options->compress);
 	file->compress = (int)options->compress;
+	file->zarr = strcmp(options->zarr, "2") == 0 ? 2 : 3;
 	if (index == 0)
 		return TOMOS_OK;
 	const double *window = options->window;
@@ -127,10 +132,14 @@ static tomos_status choose_type(File *file, const tomos_file_options *options)
 tomos_status io_check_options(const char *path, const tomos_file_options *options)
 {
 	const Format *format;
-	char facts[32];
+	char facts[48];
 	TRY(format_by_name(&format, path));
-	snprintf(facts, sizeof facts, "hdf5=%d folder=%d", format == &format_hdf5,
-		io_names_directory(path));
+	snprintf(facts, sizeof facts, "hdf5=%d store=%d folder=%d", format == &format_hdf5,
+		format == &format_zarr, format == &format_tiff && io_names_directory(path));
+	if (options->level > 0)
+		return fail(TOMOS_BAD_VALUE,
+			"level is %lld, which is for reading; '%s' is to be written",
+			(long long)options->level, path);
 	return options_need("file", options, facts);
 }
 
@@ -322,6 +331,13 @@ tomos_status io_names(const File *file, const char *group, char **names)
 {
 	*names = NULL;
 	return file->format->names ? file->format->names(file, group, names) : TOMOS_OK;
+}
+
+double io_write_bytes(const char *path, const int64_t shape[3])
+{
+	const Format *format;
+	bool known = path && path[0] && format_by_name(&format, path) == TOMOS_OK;
+	return known && format->write_bytes ? format->write_bytes(shape) : 0;
 }
 
 tomos_status io_put(File *file, const char *name, const double *values, const int64_t shape[2])

@@ -1,6 +1,7 @@
 /* Array files: one interface for all formats. A file is one array of up to three axes, read and
- * written along the first, with small named numbers if the format supports them (HDF5 only). This
- * layer does not know grids and scans: src/run/files.c stores those as named numbers. */
+ * written along the first, with small named numbers if the format supports them: any in HDF5 files,
+ * the grid in others with a place for it. This layer does not know grids and scans:
+ * src/run/files.c stores those as named numbers. */
 #ifndef TOMOS_IO_IO_H
 #define TOMOS_IO_IO_H
 
@@ -35,12 +36,14 @@ struct tomos_file {
 	bool kept;           /* closing without commit leaves the temporary file */
 	int part;            /* 0, or the number of a process that has joined: see io_join */
 	int64_t data_at;     /* of such a process */
-	int64_t grain;       /* reading: indices of the first axis that are unpacked together */
+	int64_t grain;       /* indices of the first axis that are unpacked together */
 	int64_t row_grain;   /* and rows */
 	bool unpacks;        /* reading: such a chunk is unpacked as a whole for any part of it */
 	bool keep;           /* and stays in memory then, for later reads */
+	bool unpacked;       /* reading: from an unpacked copy of all data, a file without a name */
 	int64_t first_index; /* TIFF folders: number of the first file */
-	int compress;        /* HDF5: 0, or deflate level */
+	int compress;        /* HDF5: 0, or deflate level; Zarr: 0, or zstd level */
+	int zarr;            /* version of the format to be written, 2 or 3 */
 	void *own;
 };
 
@@ -48,6 +51,11 @@ struct tomos_file {
 typedef struct {
 	int64_t first, count, row, rows;
 } Extract;
+
+/* Samples of a file: count[a] along axis a from first[a] on, step[a] apart. */
+typedef struct {
+	int64_t first[3], count[3], step[3];
+} Samples;
 
 /* The part of a sealed file under construction that is not data: all bytes up to `bytes` outside
  * the holes [first, end), which contain data and checksums. `bytes` 0: nothing to record, because
@@ -71,6 +79,8 @@ struct Format {
 	/* Both in the type of `file->element`, on at most `threads` threads. Different indices may
 	 * be written at the same time. */
 	tomos_status (*read)(File *file, const Extract *part, int threads, void *stored);
+	/* Likewise samples inside the shape. NULL: by `read`, from whole rows. */
+	tomos_status (*read_box)(File *file, const Samples *samples, int threads, void *stored);
 	tomos_status (*create)(File *file);
 	tomos_status (*write)(
 		File *file, int64_t first, int64_t count, int threads, const void *stored);
@@ -83,6 +93,9 @@ struct Format {
 	/* Reads the stored numbers of one index from the file under construction. TOMOS_BAD_FILE:
 	 * missing or damaged. */
 	tomos_status (*read_back)(File *file, int64_t index, void *stored);
+	/* Likewise up to `grain` indices that are packed together, and up to `row_grain` rows of
+	 * them, from a multiple of each on; only called if `grain` is more than 1. */
+	tomos_status (*read_back_rows)(File *file, const Extract *part, int threads, void *stored);
 	/* Sets everything but the checksum. NULL: bytes is 0. */
 	tomos_status (*frame)(File *file, Frame *frame);
 	/* For io_join: where the data begin, if only the process that created the file can find
@@ -102,6 +115,10 @@ struct Format {
 	tomos_status (*put_text)(File *file, const char *name, const char *text);
 	tomos_status (*text)(const File *file, const char *name, char **text);
 	tomos_status (*names)(const File *file, const char *group, char **names);
+	/* Scale and offset are part of the file, which `open` sets and `finish` writes. */
+	bool scaled;
+	/* Memory in bytes that writing takes beside the slices. NULL: next to nothing. */
+	double (*write_bytes)(const int64_t shape[3]);
 };
 
 #define FORMAT(name) extern const Format format_##name;
@@ -119,10 +136,16 @@ tomos_status io_names(const File *file, const char *group, char **names);
  * `file->element`, without scale and offset, on at most `threads` threads. */
 tomos_status io_read(File *file, const Extract *part, float *data);
 tomos_status io_read_stored(File *file, const Extract *part, int threads, void *stored);
+/* Samples as floats. */
+tomos_status io_read_box(File *file, const Samples *samples, float *data);
+/* Stored numbers to floats, with scale and offset; `stored` may be `data`, if they are floats. */
+tomos_status io_convert(const File *file, const void *stored, int64_t count, float *data);
 /* Writes numbers of the type of `file->element`. Several threads may write different indices of one
  * file at the same time, also with tomos_file_write. */
 tomos_status io_write_stored(
 	File *file, int64_t first, int64_t count, int threads, const void *stored);
+/* Memory in bytes that writing a file of this name takes, beside the slices. */
+double io_write_bytes(const char *path, const int64_t shape[3]);
 /* Opens a file without its data, for io_get, io_text and io_names only. */
 tomos_status io_look(File **file, const char *path);
 bool io_is_directory(const char *path);
@@ -195,6 +218,21 @@ tomos_status io_check_writable(const File *file);
 
 /* ---- for the formats ------------------------------------------------------------------------- */
 
+/* A part of a file as samples of step 1; indices from the first to the last sample of an axis. */
+Samples samples_of(const File *file, const Extract *part);
+int64_t samples_span(const Samples *samples, int axis);
+/* The first axis along which samples are not inside a shape; 3: none. */
+int samples_outside(const Samples *s, const int64_t n[3]);
+/* The samples of one index, from whole rows of it that begin with the row of the first sample; the
+ * rows of samples are `row_step` rows apart in memory. */
+void samples_pick(
+	const File *file, const Samples *samples, const char *rows, int64_t row_step, char *stored);
+/* Samples from whole rows, by `read`. */
+tomos_status samples_by_rows(File *file, const Samples *samples, int threads, void *stored);
+/* `count` numbers of `bytes` bytes (1, 2, 4 or 8); strides in bytes. */
+void copy_strided(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t count,
+	int64_t bytes);
+
 /* "float32", "uint16", ...; NULL if there is no such type. */
 const char *element_name(Element element);
 bool element_named(const char *name, Element *element);
@@ -226,9 +264,14 @@ tomos_status shape_take(int64_t shape[3], const int64_t *axes, int rank, const c
  * files of the directory are one stack. */
 bool tiff_is_pattern(const char *path);
 
+/* Whether a directory holds a Zarr array or group. */
+bool zarr_is_store(const char *path);
+
 /* Ordinary files. `path` is used in messages. */
 tomos_status flat_open(int *descriptor, int64_t *size, const char *path);
 tomos_status flat_create(int *descriptor, const char *temporary, const char *path);
+/* A text file: an existing one is replaced when the new one is complete. */
+tomos_status flat_text_write(const char *path, const char *text);
 /* The file under construction, new or continued. */
 tomos_status file_descriptor(const File *file, int *descriptor);
 tomos_status flat_read(int descriptor, const char *path, int64_t at, void *data, int64_t bytes);
@@ -252,7 +295,7 @@ void reserve_close(Reserve **reserve);
 tomos_status flat_cut(int descriptor, const char *path, int64_t bytes);
 tomos_status flat_close(int *descriptor, const char *path); /* -1: already closed */
 
-/* A header followed by the numbers: npy, raw and MetaImage files. */
+/* A header followed by the numbers. */
 typedef struct {
 	int descriptor;
 	int64_t size, data; /* of the file; offset of the numbers */
@@ -263,6 +306,8 @@ typedef struct {
 tomos_status plain_check(const Plain *plain, File *file, const char *path);
 tomos_status plain_read(
 	const File *file, const Plain *plain, const Extract *part, int threads, void *stored);
+tomos_status plain_read_box(
+	const File *file, const Plain *plain, const Samples *samples, int threads, void *stored);
 /* To be called when the file is open for writing and `data` is known: prepares large outputs. */
 tomos_status plain_begin(const File *file, Plain *plain);
 tomos_status plain_write(const File *file, const Plain *plain, int64_t first, int64_t count,
@@ -273,16 +318,49 @@ void plain_close(const File *file, Plain *plain);
  * it. */
 tomos_status plain_finish(const File *file, Plain *plain);
 
-/* Functions of a format whose `own` is a Plain. */
+/* Functions of a format whose `own` is a Plain, or begins with one. */
 tomos_status plain_file_read(File *file, const Extract *part, int threads, void *stored);
 tomos_status plain_file_write(
 	File *file, int64_t first, int64_t count, int threads, const void *stored);
+tomos_status plain_file_read_box(File *file, const Samples *samples, int threads, void *stored);
 tomos_status plain_file_finish(File *file);
 tomos_status plain_file_read_back(File *file, int64_t index, void *stored);
 void plain_file_close(File *file);
 #define PLAIN_FORMAT \
-	.read = plain_file_read, .write = plain_file_write, .finish = plain_file_finish, \
-	.read_back = plain_file_read_back, .close = plain_file_close
+	.read = plain_file_read, .read_box = plain_file_read_box, .write = plain_file_write, \
+	.finish = plain_file_finish, .read_back = plain_file_read_back, .close = plain_file_close
+
+/* A grid as the header of a file gives it, x y z. */
+typedef struct {
+	double first[3], step[3];
+	bool known;
+} GridNumbers;
+/* `get` and `put` of a format that keeps its grid here. */
+tomos_status grid_get(const GridNumbers *grid, const File *file, const char *name, double **values,
+	int64_t shape[2]);
+void grid_put(GridNumbers *grid, const File *file, const char *name, const double *values);
+void grid_scale(GridNumbers *grid, double factor); /* to another unit */
+void grid_mirror_xy(GridNumbers *grid);            /* between LPS and RAS coordinates */
+void grid_check(GridNumbers *grid);                /* unknown if a number cannot be right */
+/* A unit of length by its name; 1 for names that are not known. */
+double unit_in_mm(const char *unit);
+double float_as_written(float number);
+
+/* The path of a file that the header at `path` names: relative to the folder of the header. */
+tomos_status path_beside(char **name, const char *path, const char *other);
+bool path_ends_in(const char *path, const char *ending); /* in letters of either case */
+
+/* A new file without a name, in $TMPDIR or /tmp, for the unpacked data of the one at `path`. */
+tomos_status flat_unnamed(int *descriptor, const char *path);
+/* gzip streams. Unpacking reads [at, end) of a file, one member after the other, and writes exactly
+ * `bytes` bytes to a file without a name. Packing writes one member, which several threads
+ * compress. */
+tomos_status gzip_unpack(
+	int from, const char *path, int64_t at, int64_t end, int64_t bytes, int *unpacked);
+/* The first bytes of what is packed in `head`; returns how many there are. */
+size_t gzip_head(const unsigned char *head, size_t length, unsigned char *out, size_t room);
+/* Packs a complete file under construction. */
+tomos_status gzip_finish(File *file);
 
 /* Largest compression ratio of any method: files that claim more are damaged, and are rejected
  * before memory is allocated for them. */

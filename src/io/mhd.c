@@ -21,11 +21,9 @@ enum {
 };
 
 typedef struct {
-	Plain plain; /* of the data */
+	Plain plain; /* of the data; the first member, for plain_file_read */
 	char *data_path;
-	/* x y z */
-	double first[DIMENSIONS], step[DIMENSIONS];
-	bool has_grid;
+	GridNumbers grid;
 	/* writing */
 	int header; /* descriptor of a .mhd header; -1: header and data in one file */
 	char *data_temporary;
@@ -196,13 +194,6 @@ static tomos_status mhd_new(File *file, Mhd **mhd)
 	return TOMOS_OK;
 }
 
-static tomos_status beside(char **name, const char *path, const char *other)
-{
-	const char *slash = strrchr(path, '/');
-	int length = other[0] != '/' && slash ? (int)(slash - path + 1) : 0;
-	return mem_printf(name, "%.*s%s", length, path, other);
-}
-
 static tomos_status check_header(const Header *h)
 {
 	if (h->packed)
@@ -225,7 +216,7 @@ static tomos_status open_data(File *file, Mhd *mhd, const Header *h)
 	bool local = strcasecmp(h->data_file, "LOCAL") == 0;
 	int64_t count, bytes;
 	TRY(local ? mem_text(&mhd->data_path, file->path)
-		  : beside(&mhd->data_path, file->path, h->data_file));
+		  : path_beside(&mhd->data_path, file->path, h->data_file));
 	tomos_status status = flat_open(&plain->descriptor, &plain->size, mhd->data_path);
 	if (status != TOMOS_OK)
 		return fail(status, "'%s': its data, '%.200s', cannot be opened", file->path,
@@ -240,12 +231,13 @@ static tomos_status open_data(File *file, Mhd *mhd, const Header *h)
 /* Takes the grid if its axes are at most mirrored. */
 static void take_grid(Mhd *mhd, const Header *h)
 {
-	mhd->has_grid = h->has_spacing;
+	GridNumbers *grid = &mhd->grid;
+	grid->known = h->has_spacing;
 	for (int i = 0; i < DIMENSIONS; i++) {
 		double sign = h->rank == DIMENSIONS ? h->turn[i * DIMENSIONS + i] : 1;
-		mhd->has_grid &= fabs(sign) == 1 && h->spacing[i] > 0;
-		mhd->first[i] = h->offset[i];
-		mhd->step[i] = h->spacing[i] * sign;
+		grid->known &= fabs(sign) == 1 && h->spacing[i] > 0;
+		grid->first[i] = h->offset[i];
+		grid->step[i] = h->spacing[i] * sign;
 	}
 }
 
@@ -287,12 +279,6 @@ static tomos_status mhd_open(File *file, const tomos_file_options *options)
 	return status;
 }
 
-static tomos_status mhd_read(File *file, const Extract *part, int threads, void *stored)
-{
-	const Mhd *mhd = file->own;
-	return plain_read(file, &mhd->plain, part, threads, stored);
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static const char *type_name(Element element)
@@ -327,10 +313,10 @@ static void put_comments(char *text, int bytes)
 static tomos_status write_text(File *file, const Mhd *mhd)
 {
 	const int64_t *n = file->shape;
-	const double *first = mhd->first, *step = mhd->step;
+	const double *first = mhd->grid.first, *step = mhd->grid.step;
 	bool local = mhd->header < 0;
 	char text[HEADER], rest[HEADER], grid[256] = "";
-	if (mhd->has_grid)
+	if (mhd->grid.known)
 		snprintf(grid, sizeof grid,
 			"TransformMatrix = %d 0 0 0 %d 0 0 0 %d\nOffset = %.17g %.17g %.17g\n"
 			"ElementSpacing = %.17g %.17g %.17g\n",
@@ -385,9 +371,8 @@ static tomos_status create_data(File *file, Mhd *mhd)
 static tomos_status mhd_create(File *file)
 {
 	Mhd *mhd;
-	size_t length = strlen(file->path);
 	TRY(mhd_new(file, &mhd));
-	if (strcasecmp(file->path + length - 4, ".mhd") == 0)
+	if (path_ends_in(file->path, ".mhd"))
 		return create_data(file, mhd);
 	mhd->plain.data = HEADER;
 	TRY(file_descriptor(file, &mhd->plain.descriptor));
@@ -409,12 +394,6 @@ static tomos_status mhd_write(
 static tomos_status mhd_seal(File *file)
 {
 	return write_text(file, file->own);
-}
-
-static tomos_status mhd_read_back(File *file, int64_t index, void *stored)
-{
-	const Mhd *mhd = file->own;
-	return plain_read_back(file, &mhd->plain, index, stored);
 }
 
 static tomos_status mhd_sources(const File *file, TakePath take, void *user)
@@ -454,19 +433,7 @@ static void mhd_close(File *file)
 static tomos_status mhd_get(const File *file, const char *name, double **values, int64_t shape[2])
 {
 	const Mhd *mhd = file->own;
-	const double n[DIMENSIONS] = {
-		(double)file->shape[2], (double)file->shape[1], (double)file->shape[0]};
-	const double *from = strcmp(name, "grid/n") == 0       ? n
-			     : strcmp(name, "grid/first") == 0 ? mhd->first
-			     : strcmp(name, "grid/step") == 0  ? mhd->step
-							       : NULL;
-	if (!from || !mhd->has_grid)
-		return TOMOS_OK;
-	TRY(mem_alloc(values, DIMENSIONS, sizeof **values, "a grid"));
-	memcpy(*values, from, sizeof n);
-	shape[0] = 1;
-	shape[1] = DIMENSIONS;
-	return TOMOS_OK;
+	return grid_get(&mhd->grid, file, name, values, shape);
 }
 
 static tomos_status mhd_put(
@@ -474,11 +441,7 @@ static tomos_status mhd_put(
 {
 	Mhd *mhd = file->own;
 	(void)shape;
-	if (strcmp(name, "grid/first") == 0)
-		memcpy(mhd->first, values, sizeof mhd->first);
-	if (strcmp(name, "grid/step") == 0)
-		memcpy(mhd->step, values, sizeof mhd->step);
-	mhd->has_grid |= strncmp(name, "grid/", 5) == 0;
+	grid_put(&mhd->grid, file, name, values);
 	return TOMOS_OK;
 }
 
@@ -487,12 +450,13 @@ const Format format_mhd = {
 	.endings = "mhd|mha",
 	.probe = mhd_probe,
 	.open = mhd_open,
-	.read = mhd_read,
+	.read = plain_file_read,
+	.read_box = plain_file_read_box,
 	.create = mhd_create,
 	.write = mhd_write,
 	.finish = mhd_finish,
 	.seal = mhd_seal,
-	.read_back = mhd_read_back,
+	.read_back = plain_file_read_back,
 	.sources = mhd_sources,
 	.close = mhd_close,
 	.get = mhd_get,

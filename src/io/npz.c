@@ -4,11 +4,8 @@
  * An uncompressed array is read in place, without verifying its checksum, which covers the whole
  * array. A compressed one is first unpacked to an unlinked temporary file in $TMPDIR or /tmp.
  */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "io/matrix_file.h"
 #include "io/zip.h"
 
@@ -115,22 +112,6 @@ static tomos_status choose_array(File *file, const Archive *a, const char *datas
 
 /* ---- its numbers ----------------------------------------------------------------------------- */
 
-static tomos_status make_unnamed(int *descriptor, const char *path)
-{
-	const char *folder = getenv("TMPDIR");
-	char *name;
-	TRY(mem_printf(&name, "%s/tomos-XXXXXX", folder && folder[0] ? folder : "/tmp"));
-	tomos_status status = TOMOS_OK;
-	*descriptor = mkstemp(name);
-	if (*descriptor >= 0)
-		(void)unlink(name);
-	else
-		status = fail(TOMOS_IO, "'%s' cannot be unpacked to '%s': %s", path, name,
-			strerror(errno));
-	mem_free(name);
-	return status;
-}
-
 typedef struct {
 	int descriptor;
 	const char *path;
@@ -148,7 +129,7 @@ static tomos_status to_file(void *user, const unsigned char *bytes, int64_t coun
 static tomos_status unpack(Npz *own, const Entry *e, const char *path)
 {
 	char *where;
-	TRY(make_unnamed(&own->unpacked, path));
+	TRY(flat_unnamed(&own->unpacked, path));
 	TRY(mem_printf(&where, "%s, unpacked", path));
 	Target target = {own->unpacked, where, 0};
 	tomos_status status = zip_take(&own->archive, e, e->size, to_file, &target);
@@ -178,7 +159,8 @@ static tomos_status open_array(File *file, Npz *own, const Entry *e)
 		.data = e->method == ZIP_STORED ? start + form.data : form.data,
 		.fortran = form.fortran};
 	TRY(plain_check(&own->plain, file, file->path));
-	return e->method == ZIP_STORED ? TOMOS_OK : unpack(own, e, file->path);
+	file->unpacked = e->method != ZIP_STORED;
+	return file->unpacked ? unpack(own, e, file->path) : TOMOS_OK;
 }
 
 static tomos_status npz_open(File *file, const tomos_file_options *options)
@@ -199,6 +181,12 @@ static tomos_status npz_part(File *file, const Extract *part, int threads, void 
 {
 	const Npz *own = file->own;
 	return plain_read(file, &own->plain, part, threads, stored);
+}
+
+static tomos_status npz_box(File *file, const Samples *samples, int threads, void *stored)
+{
+	const Npz *own = file->own;
+	return plain_read_box(file, &own->plain, samples, threads, stored);
 }
 
 static void npz_close(File *file)
@@ -285,6 +273,7 @@ const Format format_npz = {
 	.probe = npz_probe,
 	.open = npz_open,
 	.read = npz_part,
+	.read_box = npz_box,
 	.close = npz_close,
 	.get = npz_get,
 	.names = npz_names,

@@ -47,7 +47,7 @@ static tomos_status convert_piece(void *user, int64_t i)
 	return TOMOS_OK;
 }
 
-static tomos_status convert(const File *file, const void *stored, int64_t count, float *data)
+tomos_status io_convert(const File *file, const void *stored, int64_t count, float *data)
 {
 	Conversion c = {file, stored, data, count};
 	return parallel_each(
@@ -70,7 +70,7 @@ static tomos_status read_converted(File *file, const Extract *part, void *stored
 		count = next_portion(file, part, done);
 		const Extract some = {part->first + done, count, part->row, part->rows};
 		TRY(io_read_stored(file, &some, tomos_threads(), stored));
-		TRY(convert(file, stored, count * index, data + done * index));
+		TRY(io_convert(file, stored, count * index, data + done * index));
 	}
 	return TOMOS_OK;
 }
@@ -92,7 +92,7 @@ tomos_status io_read(File *file, const Extract *part, float *data)
 	TRY(check_part(file, part, data));
 	if (file->element.kind == 'f' && file->element.bytes == 4 && !file->element.swapped) {
 		TRY(io_read_stored(file, part, tomos_threads(), data));
-		return convert(file, data, part->count * index, data);
+		return io_convert(file, data, part->count * index, data);
 	}
 	TRY(mem_alloc(&stored, largest_portion(file, part) * index, (size_t)file->element.bytes,
 		"a part of a file as stored"));

@@ -1,5 +1,5 @@
-/* Scale and offset of stored integers: named numbers in HDF5 files, a text file for other
- * formats. */
+/* Scale and offset of stored integers: named numbers in HDF5 files, part of the header where the
+ * format has a place for them, and a text file for other formats. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ static bool is_folder(const File *file)
 
 bool scale_is_inside(const File *file)
 {
-	return file->format == &format_hdf5 || is_folder(file);
+	return file->format->put_text || is_folder(file);
 }
 
 static tomos_status scale_text_read(File *file, const char *name)
@@ -56,10 +56,10 @@ static tomos_status scale_number(const File *file, const char *name, double *num
 tomos_status scale_read(File *file)
 {
 	char *name;
-	if (file->type[0] == 'f')
+	if (file->type[0] == 'f' || file->format->scaled)
 		return TOMOS_OK;
-	if (file->format == &format_hdf5) {
-		if (file->content == TOMOS_UNKNOWN)
+	if (file->format->put_text) {
+		if (file->content == TOMOS_UNKNOWN && file->format == &format_hdf5)
 			return TOMOS_OK;
 		TRY(scale_number(file, "storage/scale", &file->scale));
 		return scale_number(file, "storage/offset", &file->offset);
@@ -70,18 +70,13 @@ tomos_status scale_read(File *file)
 	return status;
 }
 
-static tomos_status scale_text_write(const File *file, const char *temporary, const char *name)
+static tomos_status scale_text_write(const File *file, const char *name)
 {
 	char text[160];
-	int descriptor;
 	snprintf(text, sizeof text,
 		"value = offset + scale * stored number\nscale = %.17g\noffset = %.17g\n",
 		file->scale, file->offset);
-	(void)unlink(temporary);
-	TRY(flat_create(&descriptor, temporary, name));
-	tomos_status status = flat_write(descriptor, name, 0, text, (int64_t)strlen(text));
-	tomos_status closed = flat_close(&descriptor, name);
-	return status != TOMOS_OK ? status : closed;
+	return flat_text_write(name, text);
 }
 
 /* For a single file the text file is committed just before it; that of an earlier file is
@@ -93,7 +88,7 @@ static tomos_status scale_beside(const File *file, bool scaled)
 	TRY(scale_path(&name, file->path, false));
 	if (scaled) {
 		TRY_OR_DONE(file_temporary(&temporary, name, true));
-		TRY_OR_DONE(scale_text_write(file, temporary, name));
+		TRY_OR_DONE(scale_text_write(file, temporary));
 		TRY_OR_DONE(file_publish(temporary, name, true));
 	} else {
 		(void)unlink(name);
@@ -112,17 +107,19 @@ tomos_status scale_write(File *file)
 	static const int64_t one[2] = {1, 1};
 	bool scaled = file->element.kind != 'f';
 	char *name;
-	if (file->format == &format_hdf5) {
+	if (file->format->put_text) {
 		if (scaled)
 			TRY(io_put(file, "storage/scale", &file->scale, one));
 		return scaled ? io_put(file, "storage/offset", &file->offset, one) : TOMOS_OK;
 	}
+	if (file->format->scaled)
+		return TOMOS_OK;
 	if (!is_folder(file))
 		return scale_beside(file, scaled);
 	if (!scaled)
 		return TOMOS_OK;
 	TRY(scale_path(&name, file->temporary, true));
-	tomos_status status = scale_text_write(file, name, name);
+	tomos_status status = scale_text_write(file, name);
 	mem_free(name);
 	return status;
 }

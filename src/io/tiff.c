@@ -297,22 +297,48 @@ static tomos_status tiff_open(File *file, const tomos_file_options *options)
 
 typedef struct {
 	File *file;
-	const Extract *part;
+	const Samples *samples;
 	char *stored;
 	int64_t each; /* images per task */
 	bool alone;   /* the only thread, which uses the open handle */
 } Reading;
 
-static tomos_status read_pages(const Reading *r, TIFF *tiff, int64_t first, int64_t end)
+static tomos_status read_rows(
+	const Reading *r, TIFF *tiff, int64_t index, int64_t row, int64_t rows, char *to)
 {
-	int64_t bytes = r->part->rows * r->file->shape[2] * r->file->element.bytes;
+	const Extract part = {index, 1, row, rows};
+	return tiff ? read_page(r->file, tiff, index, &part, to)
+		    : read_image(r->file, index, &part, to);
+}
+
+/* `rows` has space for all rows from the first to the last sample, or is NULL: then all numbers of
+ * these rows are wanted. */
+static tomos_status read_pages(const Reading *r, TIFF *tiff, int64_t first, int64_t end, char *rows)
+{
+	const Samples *s = r->samples;
+	int64_t bytes = s->count[1] * s->count[2] * r->file->element.bytes;
 	for (int64_t i = first; i < end; i++) {
 		char *to = r->stored + i * bytes;
 		TRY(cancel_check("reading"));
-		TRY(tiff ? read_page(r->file, tiff, r->part->first + i, r->part, to)
-			 : read_image(r->file, r->part->first + i, r->part, to));
+		TRY(read_rows(r, tiff, s->first[0] + i * s->step[0], s->first[1],
+			samples_span(s, 1), rows ? rows : to));
+		if (rows)
+			samples_pick(r->file, s, rows, s->step[1], to);
 	}
 	return TOMOS_OK;
+}
+
+static tomos_status read_thinned(const Reading *r, TIFF *tiff, int64_t first, int64_t end)
+{
+	const Samples *s = r->samples;
+	int64_t span = samples_span(s, 1), columns = r->file->shape[2];
+	char *rows = NULL;
+	if (span != s->count[1] || s->count[2] != columns)
+		TRY(mem_alloc(&rows, span * columns, (size_t)r->file->element.bytes,
+			"rows of a TIFF file"));
+	tomos_status status = read_pages(r, tiff, first, end, rows);
+	mem_free(rows);
+	return status;
 }
 
 /* Every task has a handle of its own on a file of many pages. */
@@ -320,22 +346,27 @@ static tomos_status read_some(void *user, int64_t task)
 {
 	const Reading *r = user;
 	const Tiff *own = r->file->own;
-	int64_t first = task * r->each, end = min64(first + r->each, r->part->count), size;
+	int64_t first = task * r->each, end = min64(first + r->each, r->samples->count[0]), size;
 	TIFF *tiff;
 	if (own->stack || r->alone)
-		return read_pages(r, own->tiff, first, end);
+		return read_thinned(r, own->tiff, first, end);
 	TRY(tiff_open_file(&tiff, &size, r->file->path));
-	tomos_status status = read_pages(r, tiff, first, end);
+	tomos_status status = read_thinned(r, tiff, first, end);
 	TIFFClose(tiff);
 	return status;
 }
 
+static tomos_status tiff_read_box(File *file, const Samples *samples, int threads, void *stored)
+{
+	int64_t count = samples->count[0], tasks = min64(count, 4 * (int64_t)threads);
+	Reading r = {file, samples, stored, (count + tasks - 1) / tasks, threads < 2};
+	return parallel_each((count + r.each - 1) / r.each, threads, read_some, &r, "reading");
+}
+
 static tomos_status tiff_read(File *file, const Extract *part, int threads, void *stored)
 {
-	int64_t tasks = min64(part->count, 4 * (int64_t)threads);
-	Reading r = {file, part, stored, (part->count + tasks - 1) / tasks, threads < 2};
-	return parallel_each(
-		(part->count + r.each - 1) / r.each, threads, read_some, &r, "reading");
+	const Samples samples = samples_of(file, part);
+	return tiff_read_box(file, &samples, threads, stored);
 }
 
 static tomos_status tiff_sources(const File *file, TakePath take, void *user)
@@ -364,14 +395,16 @@ static void tiff_close(File *file)
 
 const Format format_tiff = {
 	.name = "tiff",
-	.endings = "tif|tiff",
+	.endings = "tif|tiff|ome.tif|ome.tiff",
 	.probe = tiff_probe,
 	.open = tiff_open,
 	.read = tiff_read,
+	.read_box = tiff_read_box,
 	.create = tiff_create,
 	.write = tiff_write,
 	.finish = tiff_finish,
 	.close = tiff_close,
 	.read_back = tiff_read_back,
+	.put = tiff_put,
 	.sources = tiff_sources,
 };

@@ -23,7 +23,9 @@ typedef struct {
 	/* writing */
 	int descriptor;
 	Reserve *reserve;
-	bool big;
+	bool big, ome;
+	GridNumbers grid;
+	double low, high; /* range of values to show; equal: unknown */
 } Tiff;
 
 tomos_status tiff_make(File *file, Tiff **own);
@@ -54,6 +56,15 @@ tomos_status page_read(const Place *at, const Page *page, const Extract *part, v
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* The description of a volume, with the zero at its end; its room is a constant of the file. */
+int64_t tiff_text(const File *file, char *text);
+int64_t tiff_text_room(const Tiff *own);
+bool tiff_is_ome(const char *path);
+/* Pixels per unit of length, as fractions. */
+void tiff_resolution(const Tiff *own, uint32_t x[2], uint32_t y[2], int *unit);
+void tiff_rational(double number, uint32_t fraction[2]);
+
+tomos_status tiff_put(File *file, const char *name, const double *values, const int64_t shape[2]);
 tomos_status tiff_create(File *file);
 tomos_status tiff_write(File *file, int64_t first, int64_t count, int threads, const void *stored);
 tomos_status tiff_read_back(File *file, int64_t index, void *stored);

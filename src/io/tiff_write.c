@@ -11,22 +11,41 @@
 #include "io/tiff_parts.h"
 
 enum {
-	TAGS = 10,
-	SMALL_HEADER = 8,
-	BIG_HEADER = 16,
-	SMALL_DIRECTORY = 2 + 12 * TAGS + 4,
-	BIG_DIRECTORY = 8 + 20 * TAGS + 8,
+	TAGS = 13,      /* of a page; the first has one more, its description */
+	FRACTIONS = 16, /* bytes of the resolution along x and y, after the header */
 	ALIGNMENT = 64
 };
 
-static int64_t directory_at(bool big, int64_t page)
+static int64_t header_bytes(const Tiff *own)
 {
-	return big ? BIG_HEADER + page * BIG_DIRECTORY : SMALL_HEADER + page * SMALL_DIRECTORY;
+	return own->big ? 16 : 8;
 }
 
-static int64_t data_at(bool big, int64_t pages, int64_t page, int64_t bytes)
+static int64_t text_at(const Tiff *own)
 {
-	int64_t start = (directory_at(big, pages) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	return header_bytes(own) + FRACTIONS;
+}
+
+static int64_t tag_bytes(const Tiff *own)
+{
+	return own->big ? 20 : 12;
+}
+
+static int64_t directory_bytes(const Tiff *own)
+{
+	return (own->big ? 8 + 8 : 2 + 4) + tag_bytes(own) * TAGS;
+}
+
+/* `page` may be the number of pages: then it is the end of the directories. */
+static int64_t directory_at(const Tiff *own, int64_t page)
+{
+	return text_at(own) + tiff_text_room(own) + page * directory_bytes(own) +
+	       (page > 0 ? tag_bytes(own) : 0);
+}
+
+static int64_t data_at(const Tiff *own, int64_t pages, int64_t page, int64_t bytes)
+{
+	int64_t start = (directory_at(own, pages) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	return start + page * bytes;
 }
 
@@ -44,44 +63,66 @@ static unsigned char *put(unsigned char *at, uint64_t value, int bytes)
 	return at + bytes;
 }
 
-static unsigned char *put_tag(unsigned char *at, bool big, int tag, uint64_t value)
+typedef struct {
+	int tag;
+	int64_t value, count; /* count 0: one */
+} Tag;
+
+/* Values that do not fit are elsewhere in the file, and `value` is the place. */
+static unsigned char *put_tag(unsigned char *at, bool big, const Tag *t)
 {
-	bool wide = tag == TIFFTAG_STRIPOFFSETS || tag == TIFFTAG_STRIPBYTECOUNTS;
-	bool longer = wide || tag == TIFFTAG_IMAGEWIDTH || tag == TIFFTAG_IMAGELENGTH ||
-		      tag == TIFFTAG_ROWSPERSTRIP;
+	bool text = t->tag == TIFFTAG_IMAGEDESCRIPTION;
+	bool fraction = t->tag == TIFFTAG_XRESOLUTION || t->tag == TIFFTAG_YRESOLUTION;
+	bool wide = t->tag == TIFFTAG_STRIPOFFSETS || t->tag == TIFFTAG_STRIPBYTECOUNTS;
+	bool longer = wide || t->tag == TIFFTAG_IMAGEWIDTH || t->tag == TIFFTAG_IMAGELENGTH ||
+		      t->tag == TIFFTAG_ROWSPERSTRIP;
 	int room = big ? 8 : 4;
-	int type = wide && big ? TIFF_LONG8 : longer ? TIFF_LONG : TIFF_SHORT;
-	int bytes = type == TIFF_LONG8 ? 8 : type == TIFF_LONG ? 4 : 2;
-	at = put(at, (uint64_t)tag, 2);
+	int type = text          ? TIFF_ASCII
+		   : fraction    ? TIFF_RATIONAL
+		   : wide && big ? TIFF_LONG8
+		   : longer      ? TIFF_LONG
+				 : TIFF_SHORT;
+	int bytes = text || fraction ? room : type == TIFF_LONG8 ? 8 : type == TIFF_LONG ? 4 : 2;
+	at = put(at, (uint64_t)t->tag, 2);
 	at = put(at, (uint64_t)type, 2);
-	at = put(at, 1, room);
+	at = put(at, t->count ? (uint64_t)t->count : 1, room);
 	memset(at, 0, (size_t)room);
-	put(at, value, bytes);
+	put(at, (uint64_t)t->value, bytes);
 	return at + room;
 }
 
-static unsigned char *put_directory(
-	unsigned char *at, const File *file, bool big, int64_t pages, int64_t page)
+/* What all directories of a file share. */
+typedef struct {
+	const File *file;
+	int64_t pages, text; /* bytes of the description */
+	int unit;            /* of the resolution */
+} Front;
+
+static unsigned char *put_directory(unsigned char *at, const Front *front, int64_t page)
 {
+	const File *file = front->file;
+	const Tiff *own = file->own;
 	const int64_t *shape = file->shape;
 	Element element = file->element;
-	int64_t bytes = shape[1] * shape[2] * element.bytes;
-	const struct {
-		int tag;
-		int64_t value;
-	} tags[TAGS] = {{TIFFTAG_IMAGEWIDTH, shape[2]}, {TIFFTAG_IMAGELENGTH, shape[1]},
-		{TIFFTAG_BITSPERSAMPLE, 8 * element.bytes}, {TIFFTAG_COMPRESSION, COMPRESSION_NONE},
-		{TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK},
-		{TIFFTAG_STRIPOFFSETS, data_at(big, pages, page, bytes)},
-		{TIFFTAG_SAMPLESPERPIXEL, 1}, {TIFFTAG_ROWSPERSTRIP, shape[1]},
-		{TIFFTAG_STRIPBYTECOUNTS, bytes},
+	int64_t bytes = shape[1] * shape[2] * element.bytes, fractions = header_bytes(own);
+	const Tag tags[TAGS + 1] = {{TIFFTAG_IMAGEWIDTH, shape[2], 0},
+		{TIFFTAG_IMAGELENGTH, shape[1], 0}, {TIFFTAG_BITSPERSAMPLE, 8 * element.bytes, 0},
+		{TIFFTAG_COMPRESSION, COMPRESSION_NONE, 0},
+		{TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK, 0},
+		{TIFFTAG_IMAGEDESCRIPTION, text_at(own), front->text},
+		{TIFFTAG_STRIPOFFSETS, data_at(own, front->pages, page, bytes), 0},
+		{TIFFTAG_SAMPLESPERPIXEL, 1, 0}, {TIFFTAG_ROWSPERSTRIP, shape[1], 0},
+		{TIFFTAG_STRIPBYTECOUNTS, bytes, 0}, {TIFFTAG_XRESOLUTION, fractions, 0},
+		{TIFFTAG_YRESOLUTION, fractions + FRACTIONS / 2, 0},
+		{TIFFTAG_RESOLUTIONUNIT, front->unit, 0},
 		{TIFFTAG_SAMPLEFORMAT,
-			element.kind == 'f' ? SAMPLEFORMAT_IEEEFP : SAMPLEFORMAT_UINT}};
-	at = put(at, TAGS, big ? 8 : 2);
-	for (int i = 0; i < TAGS; i++)
-		at = put_tag(at, big, tags[i].tag, (uint64_t)tags[i].value);
-	int64_t next = page + 1 < pages ? directory_at(big, page + 1) : 0;
-	return put(at, (uint64_t)next, big ? 8 : 4);
+			element.kind == 'f' ? SAMPLEFORMAT_IEEEFP : SAMPLEFORMAT_UINT, 0}};
+	at = put(at, page ? TAGS : TAGS + 1, own->big ? 8 : 2);
+	for (int i = 0; i < COUNT(tags); i++)
+		if (page == 0 || tags[i].tag != TIFFTAG_IMAGEDESCRIPTION)
+			at = put_tag(at, own->big, &tags[i]);
+	int64_t next = page + 1 < front->pages ? directory_at(own, page + 1) : 0;
+	return put(at, (uint64_t)next, own->big ? 8 : 4);
 }
 
 static int64_t page_bytes(const File *file)
@@ -89,27 +130,32 @@ static int64_t page_bytes(const File *file)
 	return file->shape[1] * file->shape[2] * file->element.bytes;
 }
 
-static void put_header(unsigned char *header, bool big)
+static void put_header(unsigned char *header, const Tiff *own)
 {
-	bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+	bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, big = own->big;
 	memset(header, little ? 'I' : 'M', 2);
 	put(header + 2, big ? 43 : 42, 2);
 	if (big)
 		put(header + 4, 8, 2);
-	put(header + (big ? 8 : 4), (uint64_t)directory_at(big, 0), big ? 8 : 4);
+	put(header + (big ? 8 : 4), (uint64_t)directory_at(own, 0), big ? 8 : 4);
 }
 
 /* Header and directories of `pages` pages, to be freed by the caller. */
 static tomos_status make_front(
-	const File *file, int64_t pages, unsigned char **front, int64_t *length)
+	const File *file, int64_t pages, unsigned char **bytes, int64_t *length)
 {
 	const Tiff *own = file->own;
-	*length = data_at(own->big, pages, 0, 0);
-	TRY(mem_zeroed(front, *length, 1, "TIFF directories"));
-	put_header(*front, own->big);
-	unsigned char *at = *front + directory_at(own->big, 0);
+	Front front = {.file = file, .pages = pages};
+	uint32_t fractions[2][2];
+	*length = data_at(own, pages, 0, 0);
+	TRY(mem_zeroed(bytes, *length, 1, "TIFF directories"));
+	put_header(*bytes, own);
+	tiff_resolution(own, fractions[0], fractions[1], &front.unit);
+	memcpy(*bytes + header_bytes(own), fractions, FRACTIONS);
+	front.text = tiff_text(file, (char *)*bytes + text_at(own));
+	unsigned char *at = *bytes + directory_at(own, 0);
 	for (int64_t i = 0; i < pages; i++)
-		at = put_directory(at, file, own->big, pages, i);
+		at = put_directory(at, &front, i);
 	return TOMOS_OK;
 }
 
@@ -134,8 +180,9 @@ static tomos_status choose_size(const File *file, Tiff *own)
 			file->path, INT32_MAX, (long long)file->shape[1],
 			(long long)file->shape[2]);
 	own->count = file->shape[0];
-	own->big = pages > UINT32_MAX / SMALL_DIRECTORY - 1 ||
-		   data_at(false, pages, 0, bytes) > UINT32_MAX - pages * bytes;
+	own->ome = !own->stack && tiff_is_ome(file->path);
+	own->big = pages > UINT32_MAX / directory_bytes(own) - 1 ||
+		   data_at(own, pages, 0, bytes) > UINT32_MAX - pages * bytes;
 	return TOMOS_OK;
 }
 
@@ -204,8 +251,9 @@ tomos_status tiff_create(File *file)
 	if (own->stack)
 		return create_folder(file);
 	TRY(file_descriptor(file, &own->descriptor));
-	TRY(write_front(file, own->descriptor, own->count));
-	return reserve_open(&own->reserve, own->descriptor, data_at(own->big, own->count, 0, 0),
+	if (!file->part)
+		TRY(write_front(file, own->descriptor, own->count));
+	return reserve_open(&own->reserve, own->descriptor, data_at(own, own->count, 0, 0),
 		own->count * page_bytes(file));
 }
 
@@ -221,7 +269,7 @@ static tomos_status write_image(File *file, int64_t index, const void *data)
 		status = write_front(file, descriptor, 1);
 	if (status == TOMOS_OK)
 		status = flat_write(
-			descriptor, file->path, data_at(own->big, 1, 0, 0), data, page_bytes(file));
+			descriptor, file->path, data_at(own, 1, 0, 0), data, page_bytes(file));
 	if (status == TOMOS_OK)
 		status = flat_close(&descriptor, file->path);
 	else
@@ -246,8 +294,8 @@ tomos_status tiff_write(File *file, int64_t first, int64_t count, int threads, c
 {
 	const Tiff *own = file->own;
 	int64_t slab = page_bytes(file);
-	const Runs runs = {own->descriptor, file->path,
-		data_at(own->big, file->shape[0], first, slab), 0, count * slab, 1};
+	const Runs runs = {own->descriptor, file->path, data_at(own, file->shape[0], first, slab),
+		0, count * slab, 1};
 	Images images = {file, first, stored};
 	if (!own->stack)
 		return reserve_write(own->reserve, &runs, threads, stored);
@@ -280,7 +328,7 @@ tomos_status tiff_read_back(File *file, int64_t index, void *stored)
 	char *name;
 	if (!own->stack)
 		return flat_read(own->descriptor, file->path,
-			data_at(own->big, file->shape[0], index, bytes), stored, bytes);
+			data_at(own, file->shape[0], index, bytes), stored, bytes);
 	TRY(picture_path(file, index, &name));
 	bool there = access(name, F_OK) == 0;
 	tomos_status status = there ? flat_open(&descriptor, &size, name)
@@ -292,12 +340,51 @@ tomos_status tiff_read_back(File *file, int64_t index, void *stored)
 	return status;
 }
 
+/* The range of finite values in some rows of some pages, which does not depend on the order in
+ * which pages were written. */
+static tomos_status sample_range(const File *file, Tiff *own)
+{
+	enum { PAGES = 16, ROWS = 16 };
+	const int64_t *n = file->shape;
+	int64_t pages = min64(PAGES, n[0]), rows = min64(ROWS, n[1]);
+	float *row;
+	tomos_status status = TOMOS_OK;
+	double low = HUGE_VAL, high = -HUGE_VAL;
+	TRY(mem_alloc(&row, n[2], sizeof *row, "a row of an image"));
+	for (int64_t i = 0; i < pages * rows && status == TOMOS_OK; i++) {
+		int64_t page = (2 * (i / rows) + 1) * n[0] / (2 * pages);
+		int64_t y = (2 * (i % rows) + 1) * n[1] / (2 * rows);
+		int64_t at = data_at(own, n[0], page, page_bytes(file)) + y * n[2] * 4;
+		status = flat_read(own->descriptor, file->path, at, row, n[2] * 4);
+		for (int64_t x = 0; x < n[2] && status == TOMOS_OK; x++) {
+			low = isfinite(row[x]) ? fmin(low, row[x]) : low;
+			high = isfinite(row[x]) ? fmax(high, row[x]) : high;
+		}
+	}
+	mem_free(row);
+	own->low = low < high ? low : 0;
+	own->high = low < high ? high : 0;
+	return status;
+}
+
+tomos_status tiff_put(File *file, const char *name, const double *values, const int64_t shape[2])
+{
+	Tiff *own = file->own;
+	(void)shape;
+	grid_put(&own->grid, file, name, values);
+	return TOMOS_OK;
+}
+
 tomos_status tiff_finish(File *file)
 {
 	Tiff *own = file->own;
 	reserve_close(&own->reserve);
-	if (own->descriptor >= 0)
-		TRY(flat_cut(own->descriptor, file->path,
-			data_at(own->big, file->shape[0], file->shape[0], page_bytes(file))));
+	if (own->descriptor < 0)
+		return TOMOS_OK;
+	if (file->element.kind == 'f' && !own->ome)
+		TRY(sample_range(file, own));
+	TRY(write_front(file, own->descriptor, own->count));
+	TRY(flat_cut(own->descriptor, file->path,
+		data_at(own, file->shape[0], file->shape[0], page_bytes(file))));
 	return flat_close(&own->descriptor, file->path);
 }

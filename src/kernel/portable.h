@@ -9,6 +9,7 @@
 
 #ifdef __OPENCL_VERSION__
 typedef long int64_t;
+typedef int int32_t;
 #else
 #include <math.h>
 #include <stdint.h>

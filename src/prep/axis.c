@@ -63,6 +63,19 @@ double axis_confidence(const double *scores, int64_t count, int64_t best, int64_
 	return second < least ? 1 : (scores[best] - second) / spread;
 }
 
+void axis_scores(AxisAnswer *answer, const double *scores, int64_t count, double first, double step)
+{
+	int64_t by = (count + TOMOS_AXIS_SCORES - 1) / TOMOS_AXIS_SCORES;
+	answer->scores = by > 0 ? (count + by - 1) / by : 0;
+	answer->score_first = first + 0.5 * (double)(by - 1) * step;
+	answer->score_step = step * (double)by;
+	for (int64_t i = 0; i < answer->scores; i++) {
+		answer->score[i] = scores[i * by];
+		for (int64_t k = i * by; k < min64((i + 1) * by, count); k++)
+			answer->score[i] = fmax(answer->score[i], scores[k]);
+	}
+}
+
 double axis_error(const double *answers, int64_t count)
 {
 	double sum = 0, squares = 0, n = (double)count;
@@ -162,6 +175,10 @@ static void take(tomos_axis *axis, const AxisAnswer *answer)
 	axis->confidence = fmin(fmax(answer->confidence, 0), 1);
 	axis->at_edge = answer->at_edge;
 	axis->error = hypot(answer->error, COMMON);
+	axis->scores = answer->scores;
+	axis->score_first = answer->score_first;
+	axis->score_step = answer->score_step;
+	memcpy(axis->score, answer->score, sizeof axis->score);
 }
 
 /* The range around a column, clipped to that of the problem. */

@@ -19,6 +19,8 @@ typedef struct {
 	double error;              /* standard error of the column; NAN: unknown */
 	double likeness;           /* of what is compared, for the best column; 1: equal */
 	bool at_edge;
+	int64_t scores; /* of positions searched, as in tomos_axis */
+	double score_first, score_step, score[TOMOS_AXIS_SCORES];
 } AxisAnswer;
 
 /* Views sorted by their angle modulo 360 degrees. */
@@ -35,6 +37,9 @@ bool axis_full_turn(const AxisView *views, int64_t count, double step);
 /* Difference between the best score (the largest) and the best one more than `apart` away, relative
  * to the spread of all scores. */
 double axis_confidence(const double *scores, int64_t count, int64_t best, int64_t apart);
+/* Keeps the scores of columns first + i step; where there are too many, the best of neighbours. */
+void axis_scores(
+	AxisAnswer *answer, const double *scores, int64_t count, double first, double step);
 /* Standard error of the mean of some results; NAN for fewer than two. */
 double axis_error(const double *answers, int64_t count);
 /* Maximum of the parabola through three samples, relative to the middle one: -0.5 .. 0.5. */

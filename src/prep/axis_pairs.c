@@ -301,6 +301,7 @@ static void take_best(const Correlation *k, AxisAnswer *answer)
 	answer->column = 0.5 * ((double)(k->first + best) + top) * bin + 0.5 * (bin - 1);
 	answer->confidence = fmax(k->likeness[best], 0) *
 			     axis_confidence(k->score, count, best, max64(k->columns / 50, 8));
+	axis_scores(answer, k->score, count, 0.5 * ((double)k->first * bin + bin - 1), 0.5 * bin);
 }
 
 static void correlation_free(Correlation *k)

@@ -164,6 +164,7 @@ static tomos_status try_range(const AxisProblem *p, bool full_turn, int64_t bin,
 	}
 	answer->at_edge = best == 0 || best == count - 1;
 	answer->confidence = axis_confidence(score, count, best, max64(count / 20, 3));
+	axis_scores(answer, score, count, low, step);
 	if (!answer->at_edge)
 		top = axis_top(score[best - 1], score[best], score[best + 1]);
 	answer->column = low + step * ((double)best + top);

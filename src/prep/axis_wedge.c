@@ -216,6 +216,8 @@ static tomos_status best_from(
 	}
 	answer->at_edge = best == 0 || best == count - 1;
 	answer->confidence = axis_confidence(score, count, best, max64(w->columns / 50, 6));
+	double bin = (double)w->bin;
+	axis_scores(answer, score, count, 0.5 * (first * bin + bin - 1), 0.5 * bin);
 	answer->column = first + (double)best;
 	if (!answer->at_edge)
 		answer->column = climb(w, row, answer->column);

@@ -108,6 +108,8 @@ static tomos_status set_rings(
 {
 	int method, moments;
 	TRY(rings_check(o, views, columns, &method));
+	if (strcmp(o->rings, "pixels") == 0)
+		return fail(TOMOS_UNSUPPORTED, "rings 'pixels' are removed in host memory");
 	TRY(choice_find("wavelet", prep_values.ring_wavelet, o->ring_wavelet, &moments));
 	s->rings = (PrepRings)method;
 	s->ring_large = ring_vo_large(o, columns);
@@ -125,6 +127,8 @@ static tomos_status set_rings(
 static tomos_status set_shift(PrepSpec *s, const tomos_prep_options *o)
 {
 	int by;
+	TRY(shift_count_check("shift-x", o->shift_x_count, s->views));
+	TRY(shift_count_check("shift-y", o->shift_y_count, s->views));
 	TRY(choice_find("shift-by", prep_values.shift_by, o->shift_by, &by));
 	s->shift_x = o->shift_x;
 	s->shift_y = o->shift_y;
@@ -140,6 +144,8 @@ static tomos_status set_step(
 {
 	switch (step) {
 	case PREP_normalize:
+		if (*bin > 1) /* whose message says so: flats are not binned */
+			return fail(TOMOS_UNSUPPORTED, "binned counts are left to host memory");
 		return set_normalize(s, l, o, scan);
 	case PREP_bad_views:
 		return set_bad_views(s, l, o, scan->views);

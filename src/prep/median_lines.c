@@ -1,28 +1,8 @@
 /* Medians across neighbouring lines, for four positions at once. */
-#if defined __SSE__
-#include <xmmintrin.h>
-#endif
+#include "prep/four.h"
 #include "prep/prep.h"
 
-typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t FourInts __attribute__((vector_size(16)));
-
-enum { LANES = 4, MOST = 21, KEPT = MOST / 2 + 2 }; /* as many values fit into registers */
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE void order(Four *low, Four *high)
-{
-	Four a = *low, b = *high;
-#if defined __SSE__
-	*low = _mm_min_ps(a, b);
-	*high = _mm_max_ps(a, b);
-#else
-	FourInts less = a < b;
-	*low = (Four)((less & (FourInts)a) | (~less & (FourInts)b));
-	*high = (Four)((less & (FourInts)b) | (~less & (FourInts)a));
-#endif
-}
+enum { MOST = 21, KEPT = MOST / 2 + 2 }; /* as many values fit into registers */
 
 /* The smallest of `count` values goes to the front, the largest to the end. */
 INLINE void extremes(Four *values, const int count)
@@ -36,11 +16,6 @@ INLINE void extremes(Four *values, const int count)
 #pragma GCC unroll 16
 	for (int i = count / 2; i < count - 1; i++)
 		order(&values[i], &values[count - 1]);
-}
-
-INLINE Four four_at(const float *line, int64_t at)
-{
-	return *(const Four *)(line + at);
 }
 
 INLINE Four limited(Four value, Four low, Four high)

@@ -369,6 +369,7 @@ tomos_status opposite_search(
 		answer->confidence =
 			fmax(k.likeness[best], 0) *
 			axis_confidence(k.score, k.count, best, max64(s->columns / 50, 8));
+		axis_scores(answer, k.score, k.count, 0.5 * (double)low * bin + shift, 0.5 * bin);
 		answer->column = 0.5 * (double)(low + best) * bin + shift;
 		answer->error = NAN;
 		answer->likeness = k.score[best];

@@ -228,6 +228,8 @@ static void add_reach(const tomos_prep_options *o, int step, int64_t rows, tomos
 		reach->all_views = 1;
 	if (step == PREP_zingers && strcmp(o->zingers, "time") != 0)
 		reach->rows += rows * (o->zinger_size / 2);
+	if (step == PREP_rings && strcmp(o->rings, "pixels") == 0)
+		reach->rows += rows * RING_PIXELS_REACH;
 	if (step == PREP_shift)
 		reach->rows += rows * furthest(o->shift_y, o->shift_y_count);
 	if (step == PREP_phase)

@@ -95,6 +95,7 @@ tomos_status automatic_check(const tomos_prep_options *o);
 /* Checks of the options of single steps, as the steps do them. */
 tomos_status zingers_check(const tomos_prep_options *o);
 tomos_status shift_check(const tomos_prep_options *o, const int64_t shape[3]);
+tomos_status shift_count_check(const char *name, int64_t count, int64_t views);
 /* The strength z delta / mu of phase retrieval, in pixels squared. */
 tomos_status phase_strength(const tomos_prep_options *o, double *strength);
 
@@ -105,6 +106,9 @@ typedef struct {
 	int64_t views, columns;
 	void *own; /* data of the method */
 } RingJob;
+/* The method that sees all rows of the data, and the rows and columns around each that it needs. */
+enum { RING_PIXELS_REACH = 6 };
+tomos_status ring_pixels(const tomos_array *data);
 /* Checks the options of the method, by its number among the values of the option. */
 tomos_status rings_check(const tomos_prep_options *o, int64_t views, int64_t columns, int *method);
 /* Width of the medians for small and large stripes: as given, or 1 % and 3 % of the columns within

@@ -4,11 +4,13 @@
 
 OPTION_VALUES(prep_values, TOMOS_PREP_OPTIONS);
 
+/* For one sinogram after the other, or `all` for all rows together. */
 typedef struct {
 	tomos_status (*open)(RingJob *job);
 	int64_t (*floats)(const RingJob *job);
 	int64_t (*run)(const RingJob *job, float *sinogram, float *scratch);
 	void (*close)(RingJob *job);
+	tomos_status (*all)(const tomos_array *data);
 } RingMethod;
 
 typedef struct {
@@ -58,9 +60,10 @@ static void close_nothing(RingJob *job)
 
 /* In the order of the option's values, after "none". */
 static const RingMethod methods[] = {
-	{vo_open, ring_vo_floats, ring_vo, close_nothing},
-	{ring_wavelet_open, ring_wavelet_floats, ring_wavelet, ring_wavelet_close},
-	{open_nothing, ring_titarenko_floats, ring_titarenko, close_nothing},
+	{vo_open, ring_vo_floats, ring_vo, close_nothing, NULL},
+	{ring_wavelet_open, ring_wavelet_floats, ring_wavelet, ring_wavelet_close, NULL},
+	{open_nothing, ring_titarenko_floats, ring_titarenko, close_nothing, NULL},
+	{open_nothing, NULL, NULL, close_nothing, ring_pixels},
 };
 
 tomos_status rings_check(const tomos_prep_options *o, int64_t views, int64_t columns, int *method)
@@ -84,6 +87,8 @@ tomos_status tomos_prep_rings(
 	TRY(choice_find("rings", prep_values.rings, o.rings, &method));
 	if (method == 0)
 		return TOMOS_OK;
+	if (methods[method - 1].all)
+		return methods[method - 1].all(data);
 	Rings r = {
 		{&o, data->shape[0], data->shape[2], NULL}, &methods[method - 1], data, &stripes};
 	TRY(r.method->open(&r.job));

@@ -69,12 +69,18 @@ static void shift_view(const void *user, int64_t view, float *frame)
 	frame_put(job->data, view, frame);
 }
 
-static tomos_status check_list(
-	const char *name, const double *list, int64_t count, int64_t views, int64_t size)
+tomos_status shift_count_check(const char *name, int64_t count, int64_t views)
 {
 	if (count > 1 && count != views)
 		return fail(TOMOS_BAD_VALUE, "%s has %lld values, for %lld views", name,
 			(long long)count, (long long)views);
+	return TOMOS_OK;
+}
+
+static tomos_status check_list(
+	const char *name, const double *list, int64_t count, int64_t views, int64_t size)
+{
+	TRY(shift_count_check(name, count, views));
 	for (int64_t i = 0; i < count; i++)
 		if (!(fabs(list[i]) < (double)size))
 			return fail(TOMOS_BAD_VALUE,

@@ -196,7 +196,8 @@ tomos_status tomos_file_describe(const File *file, tomos_file_info *info)
 		.dataset = file->dataset,
 		.content = file->content,
 		.has_grid = has_grid,
-		.has_geometry = scan != NULL};
+		.has_geometry = scan != NULL,
+		.unpacked = file->unpacked};
 	memcpy(found.shape, file->shape, sizeof found.shape);
 	tomos_geometry_free(scan);
 	return struct_give(info, &found, "tomos_file_info");

@@ -164,6 +164,8 @@ static uint64_t hash_file(uint64_t sum, const tomos_file_options *file)
 	sum = hash_text(sum, file->type);
 	sum = hash_list(sum, file->window, file->window ? file->window_count : 0);
 	sum = hash(sum, &file->first_number, sizeof file->first_number);
+	if (strcmp(file->zarr, "3") != 0) /* hashes without it stay those of before */
+		sum = hash_text(sum, file->zarr);
 	return hash(sum, &file->compress, sizeof file->compress);
 }
 

@@ -150,21 +150,39 @@ void preview_take(Preview *p, int64_t first, int64_t count, const float *slices)
 	}
 }
 
-/* Slices of an earlier run are in the file only, not in memory. */
-static tomos_status take_rest(Preview *p)
+/* Draws a slice as it is drawn already elsewhere in the planes along z. */
+static void copy_slice(Preview *p, int64_t from, int64_t to)
+{
+	int64_t ny = p->shape[1], nx = p->shape[2], top = p->shape[0] - 1;
+	memcpy(p->planes[1] + (top - to) * nx, p->planes[1] + (top - from) * nx,
+		(size_t)nx * sizeof(float));
+	memcpy(p->planes[2] + (top - to) * ny, p->planes[2] + (top - from) * ny,
+		(size_t)ny * sizeof(float));
+}
+
+/* Slices of an earlier run are in the file only, not in memory; the middle one is always read. */
+tomos_status preview_fill(Preview *p, int64_t most)
 {
 	tomos_file *file = NULL;
 	float *slice = NULL;
+	int64_t missing = 0, seen = 0, last = -1;
 	tomos_status status;
-	if (!memchr(p->taken, 0, (size_t)p->shape[0]))
+	for (int64_t z = 0; z < p->shape[0]; z++)
+		missing += !p->taken[z];
+	if (missing == 0)
 		return TOMOS_OK;
+	int64_t every = (missing + most - 1) / most;
 	TRY_OR_DONE(mem_alloc(&slice, p->shape[1] * p->shape[2], sizeof *slice, "a slice"));
 	TRY_OR_DONE(tomos_file_open(&file, p->output, NULL));
-	for (int64_t z = 0; z < p->shape[0]; z++)
-		if (!p->taken[z]) {
+	for (int64_t z = 0; z < p->shape[0]; z++) {
+		if (!p->taken[z] && (seen++ % every == 0 || z == p->shape[0] / 2 || last < 0)) {
 			TRY_OR_DONE(tomos_file_read(file, z, 1, slice));
 			preview_take(p, z, 1, slice);
+		} else if (!p->taken[z]) {
+			copy_slice(p, last, z);
 		}
+		last = z;
+	}
 done:
 	tomos_file_close(file);
 	mem_free(slice);
@@ -211,7 +229,7 @@ tomos_status preview_draw(Preview *p)
 
 tomos_status preview_write(Preview *p)
 {
-	TRY(take_rest(p));
+	TRY(preview_fill(p, p->shape[0]));
 	return preview_draw(p);
 }
 

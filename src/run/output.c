@@ -18,15 +18,19 @@ static tomos_status put_geometry(const FileRun *r)
 	return io_put(r->file, "process/geometry/detector", detector, two);
 }
 
+tomos_status output_put_grid(const FileRun *r)
+{
+	tomos_grid grid = r->grid;
+	grid.n[2] = r->slices;
+	grid.first[2] += (double)r->first_slice * grid.step[2];
+	return r->file->format->put ? tomos_file_set_grid(r->file, &grid) : TOMOS_OK;
+}
+
 /* Writes the provenance of the volume: command, all options, version and geometry. */
 static tomos_status put_provenance(const FileRun *r)
 {
 	const tomos_job *job = r->job;
-	tomos_grid grid = r->grid;
-	grid.n[2] = r->slices;
-	grid.first[2] += (double)r->first_slice * grid.step[2];
-	if (r->file->format->put)
-		TRY(tomos_file_set_grid(r->file, &grid));
+	TRY(output_put_grid(r));
 	TRY(tomos_file_set_text(r->file, "version", TOMOS_VERSION));
 	TRY(tomos_file_set_text(r->file, "method", r->method));
 	TRY(tomos_file_set_text(r->file, "scan", job->scan));
@@ -56,6 +60,9 @@ static tomos_status take_part(FileRun *r)
 {
 	int64_t lost, unread;
 	TRY(io_merge(r->file));
+	/* Kept in memory until the end, and part of each TIFF file of a folder. */
+	if (!r->file->format->put_text)
+		TRY(put_provenance(r));
 	TRY(journal_replay(&r->journal, r->file, &unread));
 	TRY(io_verify_done(r->file, r->progress, &r->done, &lost));
 	r->report->resumed = r->done;
@@ -63,8 +70,6 @@ static tomos_status take_part(FileRun *r)
 		for (const char *note = journal_next_note(&r->journal, NULL); note;
 			note = journal_next_note(&r->journal, note))
 			unread += !iterations_read(&r->iterative, note);
-	if (!r->file->format->put_text) /* kept in memory until the end */
-		TRY(put_provenance(r));
 	TRY(job_say(r->job, "resumed   %lld of %lld slices are done", (long long)r->done,
 		(long long)r->slices));
 	if (lost > 0)
@@ -126,8 +131,9 @@ int64_t slab_left(const FileRun *r, const Slab *slab)
 
 static tomos_status open_preview(FileRun *r)
 {
-	if (!r->options.preview)
+	if (!r->options.preview && !r->job->look)
 		return TOMOS_OK;
+	r->preview.pictures = r->options.preview != 0;
 	memcpy(r->preview.shape, r->report->shape, sizeof r->preview.shape);
 	return preview_open(&r->preview);
 }
@@ -137,19 +143,57 @@ tomos_status run_begin_preview(FileRun *r)
 	if (comm_rank(r->comm) > 0)
 		return TOMOS_OK;
 	TRY(open_preview(r));
-	return run_look_early(r);
+	return r->preview.pictures ? run_look_early(r) : TOMOS_OK;
 }
 
 /* The output is complete at this point, so a failure leaves nothing to resume. */
 tomos_status run_write_preview(FileRun *r)
 {
 	char reason[512];
-	tomos_status status = r->preview.taken ? preview_write(&r->preview) : TOMOS_OK;
+	tomos_status status = r->preview.pictures ? preview_write(&r->preview) : TOMOS_OK;
 	if (status == TOMOS_OK)
 		return TOMOS_OK;
 	r->report->slices = r->report->resumed = 0;
 	snprintf(reason, sizeof reason, "%s", tomos_message());
 	return fail(status, "'%s' is complete, but its pictures are not: %s", r->output, reason);
+}
+
+/* The row of the middle slice, before and after preparation, and the columns likewise. */
+static void look_place(const FileRun *r, tomos_run_look *look)
+{
+	const tomos_prepared *p = r->prepared;
+	int64_t middle = r->first_slice + r->slices / 2 + r->first_row;
+	look->row = r->stacked ? middle : p->geometry->rows / 2;
+	look->first_column = p->first_column;
+	look->bin = p->bin;
+	look->scan_row = min64((p->first_row + look->row) * p->bin + p->bin / 2, p->info.rows - 1);
+}
+
+void run_show(FileRun *r)
+{
+	enum { READ_BACK = 64 }; /* slices of other ranks or of an earlier run */
+	tomos_grid grid = r->grid;
+	tomos_run_look look = {.bytes = sizeof look, .prepared = r->prepared, .method = r->method};
+	if (!r->job->look || comm_rank(r->comm) > 0)
+		return;
+	bool whole = preview_fill(&r->preview, READ_BACK) == TOMOS_OK;
+	grid.first[2] += (double)r->first_slice * grid.step[2];
+	grid.n[2] = r->slices;
+	look.grid = &grid;
+	look.output = r->output;
+	look.backend = tomos_backend_describe(r->backend);
+	look.device_bytes = r->planned_device;
+	memcpy(look.window, r->window, sizeof look.window);
+	look_place(r, &look);
+	for (int axis = 0; axis < 3; axis++) {
+		look.planes[axis] = whole ? r->preview.planes[axis] : NULL;
+		look.widths[axis] = axis == 2 ? r->preview.shape[1] : r->preview.shape[2];
+		look.heights[axis] = axis == 0 ? r->preview.shape[1] : r->preview.shape[0];
+	}
+	r->report->seconds = run_now() - r->begun;
+	report_publish(r->job, r->report);
+	r->job->look(r->job->user, &look);
+	r->shown = run_now() - r->begun - r->report->seconds;
 }
 
 /* ---- comparison ---------------------------------------------------------------------------- */

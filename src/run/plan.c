@@ -88,8 +88,10 @@ void slab_rows(const FileRun *r, Slab *slab)
 double run_fixed_bytes(const FileRun *r)
 {
 	double nx = (double)r->grid.n[0], ny = (double)r->grid.n[1], nz = (double)r->slices;
-	double planes = r->options.preview ? nx * ny + nx * nz + ny * nz : 0;
-	return PROGRAM_BYTES + 2 * sizeof(float) * planes + r->kept;
+	double planes = r->options.preview || r->job->look ? nx * ny + nx * nz + ny * nz : 0;
+	const int64_t shape[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
+	return PROGRAM_BYTES + 2 * sizeof(float) * planes + r->kept +
+	       io_write_bytes(r->output, shape);
 }
 
 /* Memory of projection by Fourier transforms, if the job asks for it. Also all filtered rows are in

@@ -99,6 +99,8 @@ static void in_columns_of_scan(const tomos_prepared *p, tomos_axis *axis)
 	for (int i = 0; i < COUNT(places); i++)
 		*places[i] = prepared_column(p, *places[i]);
 	axis->error *= (double)p->bin;
+	axis->score_first = prepared_column(p, axis->score_first);
+	axis->score_step *= (double)p->bin;
 }
 
 /* The geometry of the rows that are searched in. */
@@ -164,19 +166,28 @@ tomos_status tomos_prepared_axis(tomos_prepared *p, tomos_backend *backend, int6
 	int64_t rows, tomos_axis *axis, const tomos_progress *progress)
 {
 	const int64_t shape[3] = {p->geometry->count, rows, p->geometry->columns};
+	tomos_axis found = {.bytes = sizeof found};
 	float *data = NULL;
 	int64_t count;
 	tomos_status status;
+	TRY(struct_give(axis, &found, "tomos_axis"));
 	TRY(shape_count(shape, &count));
 	TRY_OR_DONE(mem_alloc(&data, count, sizeof *data, "rows to find the axis in"));
 	tomos_array array = tomos_array_of(data, shape[0], rows, shape[2]);
 	TRY_OR_DONE(read_rows(p, row, data, &array, progress));
-	TRY_OR_DONE(search(p, backend, row, &array, axis, progress));
-	TRY_OR_DONE(move_axis(p, axis->column, axis->reversed));
-	in_columns_of_scan(p, axis);
+	TRY_OR_DONE(search(p, backend, row, &array, &found, progress));
+	TRY_OR_DONE(move_axis(p, found.column, found.reversed));
+	in_columns_of_scan(p, &found);
+	p->searched = found;
+	TRY_OR_DONE(struct_give(axis, &found, "tomos_axis"));
 done:
 	mem_free(data);
 	return status;
+}
+
+int tomos_prepared_searched(const tomos_prepared *p, tomos_axis *axis)
+{
+	return p->searched.bytes > 0 && struct_give(axis, &p->searched, "tomos_axis") == TOMOS_OK;
 }
 
 /* What to do about a result that is not certain, or "". */
@@ -285,6 +296,7 @@ static tomos_status find_direction(tomos_prepared *p, const tomos_progress *prog
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	TRY(tomos_prepared_axis(p, NULL, row, rows, &axis, progress));
 	TRY(move_axis(p, column, false));
+	p->searched.bytes = 0;
 	return mem_printf(&p->note, "direction %s, found from rays measured from both sides%s",
 		axis.reversed ? "opposite to the angles, which are negated" : "that of the angles",
 		axis.confidence < 0.1 ? "; WARNING: it is uncertain" : "");

@@ -157,8 +157,10 @@ static tomos_status join_part(FileRun *r, const Begun *begun)
 	TRY(journal_join(&r->journal, r->output, part.number));
 	r->lasting = true;
 	r->done = begun->done;
-	return io_join(
-		&r->file, r->output, TOMOS_VOLUME, shape, &r->file_options, r->journal.part, &part);
+	TRY(io_join(&r->file, r->output, TOMOS_VOLUME, shape, &r->file_options, r->journal.part,
+		&part));
+	/* Each TIFF file of a folder has it. */
+	return r->file->format == &format_tiff ? output_put_grid(r) : TOMOS_OK;
 }
 
 tomos_status run_open_output(FileRun *r)

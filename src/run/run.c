@@ -306,7 +306,7 @@ static tomos_status say_time(FileRun *r)
 static void set_encoding(FileRun *r)
 {
 	const double *window = r->file_options.window;
-	if (!r->resident || r->file->element.kind == 'f' || r->preview.taken ||
+	if (!r->resident || r->file->element.kind == 'f' || r->preview.pictures ||
 		!r->backend->type->vector->encode)
 		return;
 	r->resident->encoding = (Encoding){.bytes = r->file->element.bytes,
@@ -401,6 +401,18 @@ static void close_output(FileRun *r, tomos_status status)
 		r->report->slices = 0;
 }
 
+/* What is complete is shown, also where pictures or the comparison have failed. */
+static tomos_status show_complete(FileRun *r, tomos_status status)
+{
+	char reason[1024] = "";
+	if (!r->report->complete)
+		return status;
+	if (status != TOMOS_OK)
+		snprintf(reason, sizeof reason, "%s", tomos_message());
+	run_show(r);
+	return status == TOMOS_OK ? TOMOS_OK : fail(status, "%s", reason);
+}
+
 static tomos_status execute(FileRun *r)
 {
 	tomos_status status = run_agree(r, run_begin_preview(r));
@@ -420,6 +432,7 @@ static tomos_status execute(FileRun *r)
 		preview_remove(&r->preview);
 	if (status == TOMOS_OK && r->compare && comm_rank(r->comm) == 0)
 		status = run_compare(r);
+	status = show_complete(r, status);
 	preview_free(&r->preview);
 	return run_agree(r, status);
 }
@@ -439,8 +452,8 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 {
 	FileRun r = {.progress = progress, .journal = {.descriptor = -1}};
 	const tomos_cancel *cancel = cancel_asked();
-	double start = run_now();
 	tomos_status status;
+	r.begun = run_now();
 	TRY(job_take(&r.taken, job));
 	r.job = &r.taken;
 	r.comm = r.taken.comm;
@@ -459,12 +472,12 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 	if (r.options.dry_run)
 		r.report->slabs = r.slab_count;
 	TRY_OR_DONE(say_plan(&r));
-	r.report->start_seconds = run_now() - start;
+	r.report->start_seconds = run_now() - r.begun;
 	TRY_OR_DONE(r.options.ranks > 0 ? cost_say(&r)
 		    : r.options.dry_run ? say_time(&r)
 					: execute(&r));
 done:
-	r.report->seconds = run_now() - start;
+	r.report->seconds = run_now() - r.begun - r.shown;
 	report_publish(r.job, r.report);
 	tomos_cancel_on(cancel); /* a run that was stopped has gone on without it */
 	if (status == TOMOS_OK && r.stopped)

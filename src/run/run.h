@@ -21,6 +21,7 @@ struct tomos_prepared {
 	int64_t first_row;             /* prepared rows before the first of the geometry's */
 	tomos_geometry *geometry;      /* after preparation */
 	char *note;                    /* how the axis was found, or NULL */
+	tomos_axis searched;           /* what the last search found; bytes 0: there was none */
 	bool find_scatter, find_hardening;
 	double hardening[HARDENING_TERMS]; /* found, in `prep` */
 	char *found;                       /* what was, in lines, or NULL */
@@ -94,8 +95,9 @@ typedef struct {
 	bool overwrite;
 	int64_t shape[3];
 	float *planes[3];
+	bool pictures;        /* files of them are wanted, not only the planes */
 	bool drawn;           /* a first look is there */
-	unsigned char *taken; /* slices drawn; NULL: no pictures are wanted */
+	unsigned char *taken; /* slices drawn; NULL: no planes are wanted */
 } Preview;
 
 /* Whether the pictures can be written; needs the output's name alone. */
@@ -106,6 +108,8 @@ tomos_status preview_path(char **path, const Preview *preview, int axis);
 /* Writes what the planes show now; preview_write first reads slices that an earlier run left. */
 tomos_status preview_draw(Preview *preview);
 tomos_status preview_write(Preview *preview);
+/* Reads `most` of the slices that were not drawn; the others become like their neighbours. */
+tomos_status preview_fill(Preview *preview, int64_t most);
 void preview_remove(const Preview *preview); /* a first look at a run that failed */
 void preview_free(Preview *preview);
 

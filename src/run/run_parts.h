@@ -25,6 +25,7 @@ typedef struct {
 	tomos_job taken; /* copy of the caller's job */
 	const tomos_job *job;
 	const tomos_progress *progress;
+	double begun, shown; /* when; seconds that the function `look` took */
 	tomos_run_options options;
 	tomos_prepared *prepared;
 	tomos_backend *backend;
@@ -117,6 +118,7 @@ tomos_status run_check_grid(const FileRun *run, const tomos_file *file);
 
 tomos_status run_identity(const FileRun *run, Identity *identity);
 tomos_status output_create(FileRun *run); /* by one process, or rank 0 */
+tomos_status output_put_grid(const FileRun *run);
 /* Compares the output with the volume that the job names, slab by slab; the result is in the
  * report. */
 tomos_status run_compare(FileRun *run);
@@ -150,6 +152,8 @@ tomos_status run_look_early(FileRun *run);
 /* All pictures, which rank 0 draws: before the first slab, and when the output is complete. */
 tomos_status run_begin_preview(FileRun *run);
 tomos_status run_write_preview(FileRun *run);
+/* Calls the function `look` of the job. */
+void run_show(FileRun *run);
 
 /* ---- the stages --------------------------------------------------------------------------- */
 

@@ -142,14 +142,16 @@ const ScanKind scan_exchange = {
 
 static tomos_status own_probe(const File *look, bool *fits)
 {
-	TRY(group_has(look, "/", "projections", fits));
+	*fits = look->format == &format_zarr; /* which has no other data */
+	if (!*fits)
+		TRY(group_has(look, "/", "projections", fits));
 	return *fits ? group_has(look, "geometry", "views", fits) : TOMOS_OK;
 }
 
 static tomos_status own_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
 {
-	(void)look;
-	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, "/projections", ""));
+	const char *dataset = look->format == &format_zarr ? "" : "/projections";
+	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, dataset, ""));
 	TRY(scan_shape(scan, o, false));
 	if (scan->sinograms)
 		return fail(TOMOS_BAD_VALUE,

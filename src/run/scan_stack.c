@@ -312,7 +312,7 @@ tomos_status frames_gap(const FrameSet *set, Gap *gap)
 
 static tomos_status stack_probe(const File *look, bool *fits)
 {
-	*fits = io_is_directory(look->path);
+	*fits = io_is_directory(look->path) && look->format != &format_zarr;
 	return TOMOS_OK;
 }
 

@@ -194,6 +194,13 @@ static Use call_run_report(void *given, tomos_status *status)
 	return UPDATED;
 }
 
+static Use call_run_look(void *given, tomos_status *status) /* test_run_look.c looks at it */
+{
+	*status = TOMOS_OK;
+	(void)given;
+	return WRITTEN;
+}
+
 static Use call_job(void *given, tomos_status *status)
 {
 	const tomos_job job = job_of_scene(NULL);
@@ -303,10 +310,10 @@ static void check_marks(const Row *row, const char *given, size_t from, size_t t
 			fail_msg("tomos_%s: byte %zu beyond the struct is written", row->name, i);
 }
 
-/* Rows of lists of the library's own are not exchanged. */
+/* Structs that the library makes itself are not exchanged. */
 static bool is_exchanged(const Row *row)
 {
-	return strcmp(row->name, "kernel") != 0;
+	return strcmp(row->name, "kernel") != 0 && strcmp(row->name, "run_look") != 0;
 }
 
 static void try_size(const Row *row, size_t bytes)
@@ -381,8 +388,8 @@ static void no_padding(void **state)
 	assert_int_equal(sizeof(tomos_##name), \
 		offsetof(tomos_##name, member) + sizeof(((tomos_##name *)0)->member))
 	ENDS_WITH(tuned, source);
-	ENDS_WITH(file_info, has_geometry);
-	ENDS_WITH(job, comm);
+	ENDS_WITH(file_info, unpacked);
+	ENDS_WITH(job, look);
 	ENDS_WITH(run_report, sent_bytes);
 	ENDS_WITH(checkpoint_info, settings);
 	assert_int_equal(sizeof(tomos_prep_report), 48);

@@ -27,14 +27,14 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import random_scans  # noqa: E402
 import random_words  # noqa: E402
 
-ENDINGS = ("npy", "h5", "tif", "mhd", "mha", "raw", "nxs", "hdf5", "tiff")
+ENDINGS = ("npy", "h5", "tif", "mhd", "mha", "raw", "nxs", "hdf5", "tiff", "nii.gz")
 ARRAYS = ("recon", "backproject", "project", "prep", "phantom")  # whose outputs must be finite
 STATUSES = (0, 1, 2, 130)
 REPORTS = ("AddressSanitizer", "LeakSanitizer", "runtime error:", "UndefinedBehaviorSanitizer")
 PATIENCE = 40  # seconds on a loaded machine
 
 PREPARE = ["", "--rings vo", "--rings vo --ring-large 5 --ring-small 3", "--rings vo --ring-snr 1.5",
-           "--rings wavelet --ring-levels 2 --ring-sigma 1", "--rings titarenko --ring-alpha 0.1",
+           "--rings wavelet --ring-levels 2 --ring-sigma 1", "--rings titarenko --ring-alpha 0.1", "--rings pixels",
            "--zingers both --zinger-size 3 --zinger-level 0.1", "--zingers space --zinger-size 5",
            "--zingers time --zinger-size 3", "--hardening 1,0.1", "--bin 2", "--shift-x 0.5", "--bad-views 2,3",
            "--bad-views 2,3 --leave-out",
@@ -421,8 +421,8 @@ class Driver:
         random_scans.write(os.path.join(folder, "leaks"), b"leak:libhdf5\n")
         os.environ.update(self.env)
         self.pool = random_scans.make_pool(self.tomos, self.pool_folder)
-        text = self.output("help")
-        self.commands = [line.split()[0] for line in text.split("Commands:")[1].split("\n\n")[0].splitlines() if line]
+        lines = self.output("help").split("Commands:")[1].split("\n\n")[0].splitlines()
+        self.commands = [name for name, *_ in map(str.split, filter(None, lines)) if name != "view"]  # a server
         self.options = {c: random_words.parse_help(self.output(c, "--help")) for c in self.commands}
         listed = self.output("phantom", "--help").split("Phantoms: ")[1].split("\n\n")[0]
         self.phantoms = [p.strip() for p in listed.replace("\n", " ").split(",")]

@@ -68,7 +68,7 @@ check "a plot" 0 recon s.h5 --method sirt --iterations 4 $voxel --compare p.h5 -
 check "a plot over a file" 1 recon s.h5 --method sirt --iterations 4 $voxel --plot curve.png -o m4.h5
 has "before the work" err "'curve.png' exists already; give --overwrite"
 check "a plot of another kind" 2 recon s.h5 --method sirt --iterations 4 $voxel --plot curve.jpg -o m4.h5
-has "its message" err "'curve.jpg' does not end in .png"
+has "its message" err "'curve.jpg' must end in .png"
 there curve.png
 check "a scan of few rows" 0 project p.h5 --views 40 --rows 12 --columns 34 -o rows12.h5
 check "all at once" 0 recon rows12.h5 --method cgls --iterations 9 $voxel -o m4.h5
@@ -120,10 +120,14 @@ there lambda.png
 check "a history" 0 recon s.h5 --method sirt --iterations 4 $voxel --truth p.h5 --history a.csv -o m8.h5
 check "another" 0 recon s.h5 --method cgls --iterations 6 $voxel --truth p.h5 --history b.csv -o m9.h5
 check "both as curves" 0 curves a.csv b.csv --below 0.9 -o curves.png
-has "the table" out "b                least"
+has "the table" out "b                 least"
 there curves.png
 check "no history" 1 curves p.h5 -o x2.png
 has "its message" err "'p.h5' is no history"
+printf 'iteration,residual,error\n1,0.5,nan\n2,0.25,nan\n' >plain.csv
+check "errors without a truth" 1 curves plain.csv -o x2.png
+has "names the residuals" err "use --column residual"
+check "its residuals" 0 curves plain.csv --column residual -o x2.png
 check "lambda of cgls" 2 lambda --method cgls
 has "its message" err "'cgls' is not one of sirt|art|sart|block|asd-pocs"
 check "lambda without a bound" 2 lambda --columns 16 --views 8 --weights landweber
@@ -184,6 +188,12 @@ has "its message" err "'p.h5' is 24 x 24 x 24 (z y x), but 'ball.npy' is 4 x 6 x
 
 check "h5 to npy" 0 convert p.h5 c.npy
 has "notes the lost grid" err "hold no grid"
+for file in c.nii c.nrrd c.vti; do
+	check "h5 to $file" 0 convert p.h5 "$file"
+	if grep -q "hold no grid" err; then bad "$file loses the grid"; else ok "$file holds the grid"; fi
+	check "its facts" 0 info "$file"
+	has "with the grid" out "24 x 24 x 24 voxels (x y z) of 0.083"
+done
 check "npy to tiff" 0 convert c.npy c.tiff
 check "tiff to h5" 0 convert c.tiff c.h5 --voxel 0.0833333333333333
 check "round trip keeps every bit" 0 compare p.h5 c.h5 --max 0
@@ -231,18 +241,20 @@ clean convert
 
 check "show" 0 show p.h5 -o p.png
 if [ "$(head -c 4 p.png | tail -c 3)" = PNG ]; then ok "a PNG"; else bad "not a PNG"; fi
-has "three planes" out "80 x 24 pixels"
-check "show one slice" 0 show p.h5 --slice 3 --range -0.1,1 -o p3.png
+has "three planes" out "1240 x 430 pixels"
+check "show, bare" 0 show p.h5 --bare -o bare.png
+has "a pixel per voxel" out "80 x 24 pixels"
+check "show one slice" 0 show p.h5 --bare --slice 3 --range -0.1,1 -o p3.png
 has "one plane" out "24 x 24 pixels, black -0.1, white 1"
 check "show projections" 0 show s.h5 -o s.png
-check "show a sinogram" 0 show s3.h5 -o s3.png
+check "show a sinogram" 0 show s3.h5 --bare -o s3.png
 has "alone" out "5 x 3 pixels"
 check "slice out of range" 2 show p.h5 --slice 24 -o x.png
 has "its message" err "--slice: 24 is not between 0 and 23"
 check "range upside down" 2 show p.h5 --range 1,0 -o x.png
 check "show over a file" 1 show p.h5 -o p.png
 check "a picture of another kind" 2 show p.h5 -o x.jpg
-has "its message" err "'x.jpg' does not end in .png"
+has "its message" err "'x.jpg' must end in .png"
 check "a picture to nowhere" 2 show p.h5 -o -
 absent x.png
 absent -
@@ -289,7 +301,7 @@ check "directions of a cone" 2 bench okitsu-256-bp --by-view x.png
 has "its message" err "--by-view: okitsu-256-bp is not one projection along parallel rays"
 check "directions of a method" 2 bench nielsen-small-xy-sirt --by-view x.png
 check "directions as no picture" 2 bench nielsen-sphere-small-forward --by-view x.jpg
-has "its message" err "'x.jpg' does not end in .png"
+has "its message" err "'x.jpg' must end in .png"
 check "directions and numbers" 2 bench nielsen-sphere-small-forward --by-view x.png --json x.json
 has "its message" err "--by-view: there is no --json of it"
 absent x.png

@@ -68,7 +68,8 @@ def make_inputs(tomos, folder):
     open(os.path.join(folder, "scan.raw16"), "wb").write(data[-8 * 2 * 32 * 4:])
 
 
-OUTPUTS = ("out.h5", "out.npy", "out.tif", "out.mha", "out.mhd", "out/", "packed.h5")
+OUTPUTS = ("out.h5", "out.npy", "out.tif", "out.mha", "out.mhd", "out.nii", "out.nii.gz", "out.nrrd",
+           "out.vti", "out/", "packed.h5")
 
 
 def to_each(words, **others):
@@ -136,7 +137,7 @@ class Campaign:
         if fault:
             environment.update(FAULT=fault, FAULT_UNDER=self.scratch, FAULT_LOG=log, FAULT_FROM=self.settings.origin,
                                LD_PRELOAD=self.settings.library)
-            environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:allocator_may_return_null=1"
+            environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:allocator_may_return_null=1:fast_unwind_on_malloc=0"
             environment["LSAN_OPTIONS"] = "suppressions=%s:print_suppressions=0" % self.settings.leaks
         try:
             done = subprocess.run([self.settings.command, *words, "-q", "--threads", "1"], cwd=folder, env=environment,

@@ -1,36 +1,45 @@
 /* What the campaigns over faults, growth and threads have backends do: projections with every
- * projector, filtered back projection, iterative methods and a stored matrix, on a stack, a cone
- * beam and free views. */
+ * projector, filtered back projection, preparation, iterative methods and a stored matrix, on a
+ * stack, a cone beam and free views. */
 #ifndef TOMOS_TESTS_FAULTS_JOBS_H
 #define TOMOS_TESTS_FAULTS_JOBS_H
 
-#include "base/base.h" /* first: cmocka makes a macro of fail() */
+#include "prep/device.h" /* first: cmocka makes a macro of fail() */
 #include "ops/cases.h"
 
 typedef enum { STACK, CONE, FREE, SCENES } SceneKind;
-typedef enum { FORWARD, BACK, FBP, FDK, METHOD, MATRIX } JobKind;
+typedef enum {
+	JOB_FORWARD,
+	JOB_BACK,
+	JOB_FBP,
+	JOB_FDK,
+	JOB_PREPARE,
+	JOB_METHOD,
+	JOB_MATRIX
+} JobKind;
 
 typedef struct {
 	const char *name;
 	SceneKind scene;
 	JobKind kind;
-	const char *word; /* projector or method */
+	const char *word; /* projector, method, or ring removal */
 } Job;
 
-static const Job jobs[] = {{"joseph of a stack", STACK, FORWARD, "joseph"},
-	{"joseph back of a stack", STACK, BACK, "joseph"},
-	{"joseph of a cone beam", CONE, FORWARD, "joseph"},
-	{"joseph back of a cone beam", CONE, BACK, "joseph"},
-	{"line of a cone beam", CONE, FORWARD, "line"},
-	{"line back of free views", FREE, BACK, "line"},
-	{"line-march of free views", FREE, FORWARD, "line-march"},
-	{"voxel back of a cone beam", CONE, BACK, "voxel"},
-	{"footprint of a stack", STACK, FORWARD, "footprint"},
-	{"footprint back of free views", FREE, BACK, "footprint"}, {"fbp", STACK, FBP, ""},
-	{"fdk", CONE, FDK, ""}, {"sirt", CONE, METHOD, "sirt"}, {"sart", STACK, METHOD, "sart"},
-	{"cgls", STACK, METHOD, "cgls"}, {"pdhg", STACK, METHOD, "pdhg"},
-	{"fista", STACK, METHOD, "fista"}, {"art", STACK, METHOD, "art"},
-	{"matrix", STACK, MATRIX, "joseph"}};
+static const Job jobs[] = {{"joseph of a stack", STACK, JOB_FORWARD, "joseph"},
+	{"joseph back of a stack", STACK, JOB_BACK, "joseph"},
+	{"joseph of a cone beam", CONE, JOB_FORWARD, "joseph"},
+	{"joseph back of a cone beam", CONE, JOB_BACK, "joseph"},
+	{"line of a cone beam", CONE, JOB_FORWARD, "line"},
+	{"line back of free views", FREE, JOB_BACK, "line"},
+	{"line-march of free views", FREE, JOB_FORWARD, "line-march"},
+	{"voxel back of a cone beam", CONE, JOB_BACK, "voxel"},
+	{"footprint of a stack", STACK, JOB_FORWARD, "footprint"},
+	{"footprint back of free views", FREE, JOB_BACK, "footprint"}, {"fbp", STACK, JOB_FBP, ""},
+	{"fdk", CONE, JOB_FDK, ""}, {"preparation", STACK, JOB_PREPARE, "vo"},
+	{"sirt", CONE, JOB_METHOD, "sirt"}, {"sart", STACK, JOB_METHOD, "sart"},
+	{"cgls", STACK, JOB_METHOD, "cgls"}, {"pdhg", STACK, JOB_METHOD, "pdhg"},
+	{"fista", STACK, JOB_METHOD, "fista"}, {"art", STACK, JOB_METHOD, "art"},
+	{"matrix", STACK, JOB_MATRIX, "joseph"}};
 
 /* Geometry and data of one kind; what a job gives goes into `got`. */
 typedef struct {
@@ -90,7 +99,8 @@ static inline tomos_array views_of(const JobScene *s, float *data)
 
 static inline int64_t job_size(const Job *job, const JobScene *s)
 {
-	return job->kind == FORWARD ? s->pixels : s->voxels;
+	bool views = job->kind == JOB_FORWARD || job->kind == JOB_PREPARE;
+	return views ? s->pixels : s->voxels;
 }
 
 /* With an existing operator. */
@@ -98,14 +108,14 @@ static inline tomos_status job_apply(
 	const Job *job, const JobScene *s, const tomos_op *op, float *got)
 {
 	tomos_array x = volume_of(s, s->x), y = views_of(s, s->y);
-	tomos_array made = job->kind == FORWARD ? views_of(s, got) : volume_of(s, got);
+	tomos_array made = job->kind == JOB_FORWARD ? views_of(s, got) : volume_of(s, got);
 	tomos_algebraic_options o = tomos_algebraic_defaults();
 	o.iterations = 2;
 	for (int64_t i = 0; i < job_size(job, s); i++)
 		got[i] = 0;
-	if (job->kind == FORWARD)
+	if (job->kind == JOB_FORWARD)
 		return tomos_op_forward(op, &x, &made);
-	if (job->kind == BACK || job->kind == MATRIX)
+	if (job->kind == JOB_BACK || job->kind == JOB_MATRIX)
 		return tomos_op_adjoint(op, &y, &made);
 	return tomos_reconstruct(op, job->word, &y, &made, &o, NULL);
 }
@@ -114,11 +124,58 @@ static inline tomos_status job_operator(
 	const Job *job, tomos_backend *backend, const JobScene *s, tomos_op **op)
 {
 	tomos_projector_options o = tomos_projector_defaults();
-	if (job->kind == MATRIX)
+	if (job->kind == JOB_MATRIX)
 		return tomos_op_matrix(op, backend, &s->grid, s->scan, &o, NULL);
-	if (job->kind != METHOD)
+	if (job->kind != JOB_METHOD)
 		o.forward = o.back = job->word;
 	return tomos_op_projector(op, backend, &s->grid, s->scan, &o);
+}
+
+/* Line integrals from .. to, in device memory. */
+static inline tomos_status job_slab(
+	tomos_backend *b, const JobScene *s, DevicePrep *prep, float *from, float *to)
+{
+	const int64_t *n = s->views;
+	PrepSlab slab = {.out = to, .rows = n[1], .padded = n[1]};
+	slab.views = (StoredBlock){.data = from,
+		.type = STORED_FLOAT32,
+		.shape = {n[0], n[1], n[2]},
+		.stride = {n[1] * n[2], n[2], 1},
+		.scale = 1};
+	const tomos_array y = views_of(s, s->y);
+	TRY(b->type->memory->upload(b, from, &y));
+	TRY(device_prep_run(prep, &slab));
+	return device_prep_report(prep, NULL);
+}
+
+/* On the device, if that has a preparation of its own. */
+static inline tomos_status job_prepare(
+	const Job *job, tomos_backend *b, const JobScene *s, float *got)
+{
+	static const int64_t bad[] = {3, 4};
+	const PrepScan scan = {s->views[0], s->views[2], 0, 0, NULL};
+	tomos_prep_options o = tomos_prep_defaults();
+	tomos_array made = views_of(s, got);
+	DevicePrep *prep;
+	float *from = NULL, *to = NULL;
+	tomos_status status;
+	o.rings = job->word, o.bad_views = bad, o.bad_views_count = COUNT(bad);
+	o.phase = "paganin", o.pixel = 0.01, o.distance = 2, o.energy = 20, o.delta_beta = 300;
+	memcpy(got, s->y, (size_t)s->pixels * sizeof *got);
+	if (!b->type->prepare)
+		return tomos_prepare(&made, NULL, &o, &made, NULL, NULL);
+	TRY(device_prep_open(&prep, b, &o, &scan));
+	TRY_OR_DONE(b->type->memory->alloc(b, &from, s->pixels, "line integrals"));
+	TRY_OR_DONE(b->type->memory->alloc(b, &to, s->pixels, "line integrals"));
+	TRY_OR_DONE(job_slab(b, s, prep, from, to));
+	status = b->type->memory->download(b, to, &made);
+done:
+	if (from)
+		b->type->memory->release(b, from);
+	if (to)
+		b->type->memory->release(b, to);
+	device_prep_close(prep);
+	return status;
 }
 
 /* Computes the result into `got`; creates and frees all objects that it needs. */
@@ -127,10 +184,12 @@ static inline tomos_status job_run(
 {
 	tomos_array y = views_of(s, s->y), made = volume_of(s, got);
 	tomos_op *op = NULL;
-	if (job->kind == FBP)
+	if (job->kind == JOB_FBP)
 		return tomos_fbp(backend, &s->grid, s->scan, &y, &made, NULL, NULL);
-	if (job->kind == FDK)
+	if (job->kind == JOB_FDK)
 		return tomos_fdk(backend, &s->grid, s->scan, &y, &made, NULL, NULL);
+	if (job->kind == JOB_PREPARE)
+		return job_prepare(job, backend, s, got);
 	tomos_status status = job_operator(job, backend, s, &op);
 	if (status == TOMOS_OK)
 		status = job_apply(job, s, op, got);

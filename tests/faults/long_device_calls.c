@@ -109,7 +109,7 @@ static void fail_all(int64_t memory)
 	for (int i = 0; i < COUNT(jobs); i++) {
 		JobScene s = scene_of(jobs[i].scene);
 		/* Stored matrices and art are for whole volumes. */
-		if (!memory || jobs[i].kind < METHOD || strcmp(jobs[i].word, "sirt") == 0)
+		if (!memory || jobs[i].kind < JOB_METHOD || strcmp(jobs[i].word, "sirt") == 0)
 			fail_job(&jobs[i], backend, &s);
 		scene_free(&s);
 	}

@@ -28,7 +28,7 @@ typedef struct {
 
 static inline bool has_operator(const Job *job)
 {
-	return job->kind != FBP && job->kind != FDK;
+	return job->kind != JOB_FBP && job->kind != JOB_FDK && job->kind != JOB_PREPARE;
 }
 
 /* A scan in a file, which all threads reconstruct. */

@@ -156,8 +156,10 @@ typedef struct {
 
 static inline void add(Bytes *b, uint64_t value, int bytes)
 {
-	for (int i = 0; i < bytes; i++)
-		b->bytes[b->length++] = (unsigned char)(value >> 8 * (b->big ? bytes - 1 - i : i));
+	for (int i = 0; i < bytes; i++) {
+		int place = b->big ? bytes - 1 - i : i;
+		b->bytes[b->length++] = (unsigned char)(place < 8 ? value >> 8 * place : 0);
+	}
 }
 
 static inline void add_text(Bytes *b, const char *text)

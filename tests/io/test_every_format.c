@@ -69,37 +69,58 @@ static void check_whole(const Format *format, const char *path)
 	tomos_file_close(file);
 }
 
+/* The files that a damage may be in: the file itself, or those of a directory. */
+static const char *file_of(const Format *format, const char *path, int number, char name[300])
+{
+	static const char *const zarr[] = {"/zarr.json", "/0/zarr.json", "/0/c/0/0/0"};
+	bool directory = strcmp(format->name, "zarr") == 0;
+	if (number >= (directory ? COUNT(zarr) : 1))
+		return NULL;
+	snprintf(name, 300, "%s%s", path, directory ? zarr[number] : "");
+	return name;
+}
+
 static void check_truncated(const Format *format, const char *path)
 {
-	size_t length;
-	int64_t found[3];
-	float *data;
-	unsigned char *bytes = get_file(path, &length);
-	(void)format;
-	put_file(path, bytes, length / 2);
-	assert_text(read_all(path, found, &data) != TOMOS_OK, path, __FILE__, __LINE__);
-	assert_says("every.");
-	free(bytes);
-	free(data);
+	char name[300];
+	for (int i = 0; file_of(format, path, i, name); i++) {
+		size_t length;
+		int64_t found[3];
+		float *data;
+		unsigned char *bytes = get_file(name, &length);
+		put_file(name, bytes, length / 2);
+		assert_text(read_all(path, found, &data) != TOMOS_OK, path, __FILE__, __LINE__);
+		assert_says("every.");
+		put_file(name, bytes, length);
+		free(bytes);
+		free(data);
+	}
 }
 
 /* Damaged files are read or rejected with a message. */
-static void check_flipped(const Format *format, const char *path)
+static void flip_bytes(const char *path, const char *name)
 {
 	size_t length;
-	unsigned char *bytes = get_file(path, &length);
-	(void)format;
+	unsigned char *bytes = get_file(name, &length);
 	for (size_t i = 0; i < length; i += 1 + length / 300) {
 		int64_t found[3];
 		float *data;
 		bytes[i] ^= (unsigned char)(1 << i % 8);
-		put_file(path, bytes, length);
+		put_file(name, bytes, length);
 		if (read_all(path, found, &data) != TOMOS_OK)
 			assert_true(tomos_message()[0] != 0);
 		bytes[i] ^= (unsigned char)(1 << i % 8);
 		free(data);
 	}
+	put_file(name, bytes, length);
 	free(bytes);
+}
+
+static void check_flipped(const Format *format, const char *path)
+{
+	char name[300];
+	for (int i = 0; file_of(format, path, i, name); i++)
+		flip_bytes(path, name);
 }
 
 static void round_trips(void **state)

@@ -278,6 +278,51 @@ static void draws(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
+/* Colours, in a file and in memory: the same bytes. */
+static void draws_bytes(void **state)
+{
+	(void)state;
+	enum { WIDE = 64, HIGH = 90, BYTES = 3 * WIDE * HIGH };
+	static unsigned char rgb[BYTES], back[BYTES];
+	unsigned char *png, *stored;
+	int64_t bytes;
+	png_image image = {.version = PNG_IMAGE_VERSION};
+	uint32_t random = 1;
+	for (int i = 0; i < BYTES; i++) { /* hardly compressed: memory grows in several steps */
+		random = random * 1664525 + 1013904223;
+		rgb[i] = (unsigned char)(random >> 24);
+	}
+	assert_ok(tomos_picture_write_bytes(at("c.png"), rgb, WIDE, HIGH, 3, NULL));
+	assert_true(png_image_begin_read_from_file(&image, at("c.png")));
+	image.format = PNG_FORMAT_RGB;
+	assert_true(png_image_finish_read(&image, NULL, back, 0, NULL));
+	assert_memory_equal(back, rgb, sizeof back);
+	assert_ok(tomos_picture_encode(&png, &bytes, rgb, WIDE, HIGH, 3));
+	stored = malloc((size_t)bytes + 1);
+	FILE *file = fopen(at("c.png"), "rb");
+	assert_int_equal(fread(stored, 1, (size_t)bytes + 1, file), bytes);
+	fclose(file);
+	assert_true(bytes > 8192);
+	assert_memory_equal(png, stored, (size_t)bytes);
+	free(stored);
+	tomos_picture_free(png);
+	assert_int_equal(tomos_picture_encode(&png, &bytes, rgb, 2, 2, 2), TOMOS_BAD_VALUE);
+	assert_says("pixels of 2 bytes; they have 1 (grey) or 3 (RGB)");
+	assert_null(png);
+	assert_int_equal(
+		tomos_picture_write_bytes(at("d.png"), NULL, 2, 2, 3, NULL), TOMOS_BAD_VALUE);
+	for (int64_t nth = 1;; nth++) { /* every allocation fails in turn */
+		mem_fail_nth(nth);
+		tomos_status status = tomos_picture_encode(&png, &bytes, rgb, 2, 2, 3);
+		mem_fail_nth(0);
+		tomos_picture_free(png);
+		assert_int_equal(mem_live(), 0);
+		if (status == TOMOS_OK)
+			break;
+		assert_int_equal(status, TOMOS_NO_MEMORY);
+	}
+}
+
 /* libpng's own, unless a test wants one that does not start. */
 static bool png_rejects;
 
@@ -308,5 +353,5 @@ static void png_does_not_start(void **state)
 #define TESTS(T) \
 	T(keeps_grids), T(keeps_scans), T(rejects_what_does_not_fit), T(rejects_bad_numbers), \
 		T(survives_allocation_failures), T(finds_what_is_not_finite), \
-		T(finds_the_first_of_many), T(draws), T(png_does_not_start)
+		T(finds_the_first_of_many), T(draws), T(draws_bytes), T(png_does_not_start)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

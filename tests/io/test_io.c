@@ -87,7 +87,8 @@ static void rejected_names(void **state)
 	tomos_file *file;
 	assert_int_equal(
 		tomos_file_create(&file, at("a.xyz"), TOMOS_VOLUME, shape, NULL), TOMOS_BAD_VALUE);
-	assert_says("must end in one of h5|hdf5|hdf|nxs|npy|tif|tiff|mhd|mha|raw|bin, or in '/'");
+	assert_says("must end in one of h5|hdf5|hdf|nxs|npy|tif|tiff|");
+	assert_says("|mhd|mha|nii|nii.gz|nrrd|vti|raw|bin, or in '/'");
 	assert_null(file);
 	assert_int_equal(tomos_file_create(&file, "", TOMOS_VOLUME, shape, NULL), TOMOS_BAD_VALUE);
 	assert_says("the name of a file is missing");
@@ -104,8 +105,9 @@ static void rejected_names(void **state)
 	assert_says("none.h5' cannot be opened: No such file");
 	put_file(at("x"), "hello world", 11);
 	assert_int_equal(tomos_file_open(&file, at("x"), NULL), TOMOS_BAD_FILE);
-	assert_says("is of no known format (hdf5, npy, npz, tiff, mhd, raw); it begins with 68 65 "
-		    "6c 6c 6f");
+	assert_says("is of no known format (hdf5, npy, npz, tiff, zarr, mhd, nifti, nrrd, vti, "
+		    "raw); it "
+		    "begins with 68 65 6c 6c 6f");
 	put_file(at("x"), "", 0);
 	assert_int_equal(tomos_file_open(&file, at("x"), NULL), TOMOS_BAD_FILE);
 	assert_says("is empty");

@@ -102,7 +102,8 @@ static void rejections(void **state)
 	o.compress = 10;
 	rejected(&o, "r.h5", "compress is 10; it must be 0 to 9");
 	o.compress = 1;
-	rejected(&o, "r.npy", "compress has no effect without an HDF5 file as output");
+	rejected(&o, "r.npy",
+		"compress has no effect without an HDF5 file or a Zarr file as output");
 	o.compress = 0;
 	o.first_number = -2;
 	rejected(&o, "r/", "first_number -2: it must be from -1 to 999999999");

@@ -16,7 +16,7 @@ typedef struct {
 	unsigned char *stored;
 	StoredType type;
 	bool swapped;
-	int64_t stride[3], size; /* of the stored numbers */
+	int64_t stride[3], first, size; /* of the stored numbers */
 	double scale, offset;
 } Frames;
 
@@ -62,7 +62,7 @@ static inline void swap_bytes(unsigned char *at, int bytes)
 
 typedef enum { LAYOUT_WHOLE, LAYOUT_CROPPED, LAYOUT_SINOGRAMS } StoredLayout;
 
-/* Strides of the layout: frames of wider rows, or [row][frame][column]. */
+/* Strides of the layout: columns 3 and on of wider rows, or [row][frame][column]. */
 static inline void frames_store(Frames *f, StoredType type, bool swapped, StoredLayout layout)
 {
 	const int64_t *n = f->shape, wide = n[2] + (layout == LAYOUT_CROPPED ? 5 : 0);
@@ -72,11 +72,13 @@ static inline void frames_store(Frames *f, StoredType type, bool swapped, Stored
 	int bytes = type_bytes[type];
 	f->type = type;
 	f->swapped = swapped;
+	f->first = layout == LAYOUT_CROPPED ? 3 : 0;
 	f->size = n[0] * n[1] * wide;
 	memcpy(f->stride, stride, sizeof stride);
 	f->stored = calloc((size_t)(f->size * bytes) + 4, 1);
 	for (int64_t i = 0; i < n[0] * n[1] * n[2]; i++) {
-		int64_t at = i / (n[1] * n[2]) * stride[0] + i / n[2] % n[1] * stride[1] + i % n[2];
+		int64_t at = f->first + i / (n[1] * n[2]) * stride[0] +
+			     i / n[2] % n[1] * stride[1] + i % n[2];
 		put_number(f->stored + at * bytes, type, f->values[i]);
 		if (swapped)
 			swap_bytes(f->stored + at * bytes, bytes);
@@ -196,7 +198,8 @@ static inline StoredBlock sent(tomos_backend *b, const Frames *f, float **device
 	const tomos_array bits = tomos_array_of((float *)(void *)f->stored, 1, 1, words);
 	OK(b->type->memory->alloc(b, device, words, "a test"));
 	OK(b->type->memory->upload(b, *device, &bits));
-	StoredBlock block = {.data = *device, .type = f->type, .swapped = f->swapped};
+	StoredBlock block = {.type = f->type, .swapped = f->swapped};
+	block.data = (const char *)*device + f->first * type_bytes[f->type];
 	block.scale = f->scale;
 	block.offset = f->offset;
 	memcpy(block.shape, f->shape, sizeof block.shape);

@@ -12,6 +12,7 @@ typedef struct {
 
 static const int64_t bad_list[] = {0, 3, 4};
 static const double bend[] = {0.9, 0.05, -0.01};
+static const double shift_by[] = {-1.3};
 static double shift_list[2][4096];
 
 #define SETTING(name, ...) \
@@ -41,8 +42,8 @@ SETTING(haar, o->rings = "wavelet"; o->ring_wavelet = "db1"; o->ring_levels = 1;
 SETTING(db10, o->rings = "wavelet"; o->ring_wavelet = "db10"; o->ring_levels = 3;
 	o->ring_sigma = 0.3)
 SETTING(titarenko, o->rings = "titarenko"; o->ring_alpha = 0.01)
-SETTING(shift_one, o->shift_x = shift_list[0] + 2; o->shift_x_count = 1; o->shift_by = "linear")
-SETTING(phase, o->phase = "paganin"; o->pixel = 0.001; o->distance = 20; o->energy = 20;
+SETTING(shift_one, o->shift_x = shift_by; o->shift_x_count = 1; o->shift_by = "linear")
+SETTING(phase, o->phase = "paganin"; o->pixel = 0.001; o->distance = 2; o->energy = 20;
 	o->delta_beta = 300)
 SETTING(hardening, o->hardening = bend; o->hardening_count = 3)
 SETTING(bin, o->bin = 2)
@@ -126,12 +127,14 @@ static void run_case(tomos_backend *b, const PrepCase *c, const int64_t n[3], bo
 	scan_free(&s);
 }
 
-static void run_cases(const int64_t (*shapes)[3], int count, bool spoilt)
+/* only: how the names of the cases begin. */
+static void run_cases(const int64_t (*shapes)[3], int count, bool spoilt, const char *only)
 {
 	tomos_backend *b = open_device();
 	for (int i = 0; b && i < (case_slow() ? 1 : count); i++)
 		for (int k = 0; k < COUNT(cases); k++)
-			run_case(b, &cases[k], shapes[i], spoilt);
+			if (strncmp(cases[k].name, only, strlen(only)) == 0)
+				run_case(b, &cases[k], shapes[i], spoilt);
 	tomos_backend_close(b);
 }
 
@@ -139,17 +142,18 @@ static void test_steps(void **state)
 {
 	(void)state;
 	const int64_t shapes[][3] = {{37, 11, 53}, {64, 9, 128}, {300, 4, 75}};
-	run_cases(shapes, COUNT(shapes), false);
-	run_cases(shapes, COUNT(shapes), true);
+	run_cases(shapes, COUNT(shapes), false, "");
+	run_cases(shapes, COUNT(shapes), true, "");
 }
 
-/* Sizes of every sorting kernel, and those that are no multiple of anything. */
+/* Sizes that are no multiple of anything, and those of every sorting kernel. */
 static void test_sizes(void **state)
 {
 	(void)state;
-	const int64_t shapes[][3] = {{6, 3, 3}, {7, 4, 1030}, {1025, 3, 34}, {1537, 3, 33},
-		{2049, 3, 20}, {4097, 3, 20}};
-	run_cases(shapes, COUNT(shapes), true);
+	const int64_t shapes[][3] = {{6, 3, 3}, {7, 4, 1030}, {1025, 3, 34}};
+	const int64_t sorted[][3] = {{1537, 3, 33}, {2049, 3, 20}, {4097, 3, 20}};
+	run_cases(shapes, COUNT(shapes), true, "");
+	run_cases(sorted, COUNT(sorted), true, "rings");
 }
 
 static void test_single_row(void **state)
@@ -170,7 +174,7 @@ static void test_shifts(void **state)
 	tomos_backend *b = open_device();
 	const int64_t n[3] = {40, 13, 61};
 	for (int64_t v = 0; v < n[0]; v++) {
-		shift_list[0][v] = v % 5 == 0 ? 0 : 3 * sin((double)v);
+		shift_list[0][v] = v % 5 == 0 || v % 7 == 0 ? 0 : 3 * sin((double)v);
 		shift_list[1][v] = v % 5 == 0 ? 0 : -11 * cos(1.7 * (double)v);
 	}
 	tomos_prep_options o = tomos_prep_defaults();
@@ -259,6 +263,22 @@ static void test_margins(void **state)
 
 /* ---- rejections ------------------------------------------------------------------------------ */
 
+/* CUDA sorts columns in shared memory, OpenCL any number of views. */
+static void test_many(tomos_backend *b, const tomos_prep_options *o)
+{
+	const PrepScan many = {10000, 20, 2, 0, NULL}, more = {(1 << 20) + 1, 20, 2, 0, NULL};
+	DevicePrep *prep;
+	if (strcmp(b->type->name, "cuda") == 0) {
+		assert_int_equal(device_prep_open(&prep, b, o, &many), TOMOS_UNSUPPORTED);
+		assert_non_null(strstr(tomos_message(), "for up to 8192 views, not 10000"));
+	} else {
+		OK(device_prep_open(&prep, b, o, &many));
+		device_prep_close(prep);
+	}
+	assert_int_equal(device_prep_open(&prep, b, o, &more), TOMOS_UNSUPPORTED);
+	assert_non_null(strstr(tomos_message(), "1048577 views of 20 columns are too many"));
+}
+
 static void test_rejected(void **state)
 {
 	(void)state;
@@ -277,9 +297,15 @@ static void test_rejected(void **state)
 	assert_int_equal(device_prep_open(&prep, b, &o, &scan), TOMOS_BAD_VALUE);
 	assert_string_equal(tomos_message(), "ring-small 4: it must be odd and at least 1");
 	o.ring_small = 0;
-	const PrepScan many = {10000, 20, 2, 0, NULL};
-	assert_int_equal(device_prep_open(&prep, b, &o, &many), TOMOS_UNSUPPORTED);
-	assert_non_null(strstr(tomos_message(), "for up to 8192 views, not 10000"));
+	test_many(b, &o);
+	const double shifts[3] = {1, 2, 3};
+	tomos_prep_options shifted = tomos_prep_defaults();
+	shifted.shift_x = shifts, shifted.shift_x_count = 3;
+	assert_int_equal(device_prep_open(&prep, b, &shifted, &scan), TOMOS_BAD_VALUE);
+	assert_string_equal(tomos_message(), "shift-x has 3 values, for 10 views");
+	tomos_prep_options binned = tomos_prep_defaults();
+	binned.bin = 2, binned.steps = "bin,normalize,log";
+	assert_int_equal(device_prep_open(&prep, b, &binned, &scan), TOMOS_UNSUPPORTED);
 	OK(device_prep_open(&prep, b, NULL, &scan));
 	PrepSlab slab = {.rows = 1, .padded = 1};
 	assert_int_equal(device_prep_run(prep, &slab), TOMOS_BAD_VALUE);

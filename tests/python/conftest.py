@@ -1,5 +1,6 @@
 """What the tests of the Python package share."""
 import os
+import signal
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -7,6 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tomos
+
+
+# A shell starts background jobs with SIGINT ignored, and Python then has no KeyboardInterrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _find_command():

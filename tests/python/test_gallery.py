@@ -45,10 +45,14 @@ def test_axis_search(tmp_path):
     assert abs(found - true) < 0.2
 
 
+def test_scans(tmp_path):
+    assert [len(scan) for scan in run("scans", tmp_path, views=8)] == [24, 8]
+
+
 def test_every_script_has_its_picture_on_the_page():
     page = (GALLERY.parent / "gallery.md").read_text()
     scripts = sorted(p.stem for p in GALLERY.glob("*.py") if p.stem != "pictures")
-    assert len(scripts) == 5
+    assert len(scripts) == 6
     for name in scripts:
         assert f"gallery/{name}.py" in page and f"gallery/{name}.png" in page
         assert 1000 < (GALLERY / f"{name}.png").stat().st_size < 100_000

@@ -37,6 +37,29 @@ static inline void assert_frames(tomos_scan *scan, tomos_frames which, int64_t f
 					       row + i / COLUMNS % rows, i % COLUMNS));
 }
 
+/* The longest box from every first sample with every step. */
+static inline void assert_boxes(tomos_scan *scan, tomos_frames which, int64_t frames)
+{
+	const int64_t n[3] = {frames, ROWS, COLUMNS};
+	for (int64_t i = 0; i < frames * frames * FRAME * FRAME; i++) {
+		int64_t left = i, first[3], step[3], count[3];
+		float data[VIEWS * FRAME];
+		for (int k = 0; k < 3; k++) {
+			first[k] = left % n[k];
+			step[k] = 1 + left / n[k] % n[k];
+			count[k] = (n[k] - 1 - first[k]) / step[k] + 1;
+			left /= n[k] * n[k];
+		}
+		assert_ok(tomos_scan_read_box(scan, which, first, count, step, data));
+		for (int64_t j = 0; j < count[0] * count[1] * count[2]; j++)
+			assert_true(
+				data[j] == (float)value((int)which,
+						   first[0] + j / (count[1] * count[2]) * step[0],
+						   first[1] + j / count[2] % count[1] * step[1],
+						   first[2] + j % count[2] * step[2]));
+	}
+}
+
 static inline void assert_all(tomos_scan *scan, int64_t flats, int64_t darks)
 {
 	tomos_scan_info info = {.bytes = sizeof info};
@@ -50,6 +73,7 @@ static inline void assert_all(tomos_scan *scan, int64_t flats, int64_t darks)
 	assert_frames(scan, TOMOS_VIEWS, 0, VIEWS, 0, ROWS);
 	assert_frames(scan, TOMOS_VIEWS, 1, 3, 1, 2);
 	assert_frames(scan, TOMOS_VIEWS, 4, 1, 2, 1);
+	assert_boxes(scan, TOMOS_VIEWS, VIEWS);
 	if (flats)
 		assert_frames(scan, TOMOS_FLATS, 0, flats, 1, 1);
 	if (darks)

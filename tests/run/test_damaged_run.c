@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 static const char *const formats[] = {
-	"d.h5", "d_packed.h5", "d.npy", "d.tif", "d/", "d.mha", "d.mhd", "d.raw"};
+	"d.h5", "d_packed.h5", "d.npy", "d.tif", "d/", "d.mha", "d.mhd", "d.raw", "d.nii.gz"};
 
 static void packed(Work *w)
 {

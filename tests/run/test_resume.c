@@ -9,8 +9,8 @@
 static void resumes(void **state)
 {
 	(void)state;
-	static const char *const names[] = {
-		"r.h5", "r.npy", "r.tif", "r/", "r.mha", "r.mhd", "packed.h5"};
+	static const char *const names[] = {"r.h5", "r.npy", "r.tif", "r/", "r.mha", "r.mhd",
+		"packed.h5", "r.nii", "r.nii.gz", "r.nrrd", "r.vti", "r.nxs", "r.ome.tif"};
 	for (int k = 0; k < COUNT(names); k++) {
 		Work w;
 		tomos_status status = TOMOS_CANCELLED;
@@ -149,6 +149,22 @@ static void other_options(void **state)
 		if (changes[i])
 			assert_says("p.npy' was begun with other options");
 	}
+}
+
+/* Another version of Zarr is another layout of the file. */
+static void other_zarr(void **state)
+{
+	(void)state;
+	Work w;
+	break_off_with("z.zarr", least_memory);
+	work_init(&w, "z.zarr");
+	w.run.resume = 1;
+	w.file.zarr = "2";
+	assert_int_equal(tomos_run(&w.job, NULL), TOMOS_BAD_VALUE);
+	assert_says("z.zarr' was begun with other options");
+	w.file.zarr = "3";
+	assert_ok(tomos_run(&w.job, NULL));
+	assert_true(w.report.resumed > 0);
 }
 
 /* A run that fails keeps the finished part of an earlier one. */
@@ -381,6 +397,6 @@ static void other_numbers(void **state)
 }
 
 #define TESTS(T) \
-	T(resumes), T(other_slabs), T(other_options), T(nothing_is_lost), T(journals), \
-		T(old_data), T(other_scan), T(other_numbers)
+	T(resumes), T(other_slabs), T(other_options), T(other_zarr), T(nothing_is_lost), \
+		T(journals), T(old_data), T(other_scan), T(other_numbers)
 TEST_MAIN(TESTS, make_sloping_scan, scratch_remove)

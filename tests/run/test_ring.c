@@ -3,6 +3,7 @@
 #include "run/ring.h"
 #include "io/io_help.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { MOST = 1 << 20 };
@@ -16,7 +17,7 @@ typedef struct {
 
 static Copy copies[2][COPY_SLOTS];
 static unsigned char device[MOST], received[MOST];
-static int failing; /* copies until one fails; 0: none does */
+static atomic_int failing; /* copies until one fails, on any thread; below 1: none does */
 
 static tomos_status late_begin(
 	tomos_backend *b, CopyDirection direction, int slot, void *there, void *host, int64_t bytes)
@@ -24,7 +25,7 @@ static tomos_status late_begin(
 	bool up = direction == COPY_UPLOAD;
 	(void)b;
 	assert_null(copies[direction][slot].to);
-	if (failing > 0 && --failing == 0)
+	if (atomic_fetch_sub(&failing, 1) == 1)
 		return fail(TOMOS_NO_DEVICE, "the copy fails");
 	copies[direction][slot] = (Copy){up ? there : host, up ? host : there, bytes};
 	return TOMOS_OK;

@@ -155,6 +155,15 @@ static void test_flip(void **state)
 			column = k & 2 ? 3 - column : column;
 			assert_true(got[i] == (float)(view * 12 + row * 4 + column));
 		}
+		/* and so are boxes: rows 0 and 2, columns 1 and 3 */
+		assert_ok(tomos_scan_read_box(scan, TOMOS_VIEWS, (int64_t[]){1, 0, 1},
+			(int64_t[]){1, 2, 2}, (int64_t[]){1, 2, 2}, got));
+		for (int i = 0; i < 4; i++) {
+			int row = i / 2 * 2, column = 1 + i % 2 * 2;
+			row = k & 1 ? 2 - row : row;
+			column = k & 2 ? 3 - column : column;
+			assert_true(got[i] == (float)(12 + row * 4 + column));
+		}
 		tomos_scan_close(scan);
 	}
 }

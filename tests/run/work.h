@@ -136,9 +136,9 @@ static inline void break_off_with(const char *output, void (*change)(Work *w))
 	Patience patience = {1000000};
 	const tomos_progress progress = {lose_patience, &patience};
 	work_init(&w, output);
+	w.run.memory = few_at_a_time;
 	if (change)
 		change(&w);
-	w.run.memory = few_at_a_time;
 	w.file.overwrite = 1;
 	w.run.dry_run = 0;
 	assert_ok(tomos_run(&w.job, &progress));

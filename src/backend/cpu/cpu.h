@@ -51,6 +51,15 @@ typedef struct {
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
 #define LEVEL(name) JOIN(name, TOMOS_LEVEL)
+/* The same of the instruction set with half the vector width, where there is one: faster for
+ * kernels with a load or store per lane. */
+#ifdef TOMOS_NARROW
+#define NARROW(name) JOIN(name, TOMOS_NARROW)
+tomos_status NARROW(ray_forward)(const ProjectRequest *what);
+tomos_status NARROW(ray_back)(const ProjectRequest *what);
+#else
+#define NARROW LEVEL
+#endif
 extern const ReferenceKernel LEVEL(reference_kernels)[KERNEL_COUNT][2];
 extern const FftKernels LEVEL(fft_kernels);
 extern const SpreadKernels LEVEL(spread_kernels);

@@ -2,6 +2,10 @@
 #include <stdlib.h>
 #include "backend/cuda/cuda.h"
 
+extern "C" {
+#include "backend/device/prepare.h"
+}
+
 enum { SCRATCH_FLOATS = 512 << 20, FILTER_FLOATS = 128 << 20 };
 
 tomos_status cuda_failed(cudaError_t error, const char *doing)
@@ -372,5 +376,5 @@ static const BackendMatrix cuda_matrix = {BACKEND_MATRIX(cuda)};
 
 extern const BackendType module_backend;
 const BackendType module_backend = {BACKEND_PARTS(cuda, 512 << 20), .matrix = &cuda_matrix,
-	.prepare = &cuda_prepare, .machine = cuda_machine};
+	.prepare = &device_prepare, .machine = cuda_machine};
 }

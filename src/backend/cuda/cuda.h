@@ -241,7 +241,6 @@ tomos_status cuda_kept(tomos_backend *backend, const Plan *plan, int slot, size_
 extern const BackendProjector cuda_projector;
 extern const BackendVector cuda_vector;
 extern const BackendFilter cuda_filter;
-extern const BackendPrepare cuda_prepare;
 tomos_status cuda_sync(tomos_backend *backend);
 tomos_status cuda_upload(tomos_backend *backend, float *data, const tomos_array *host);
 tomos_status cuda_upload_overlapped(tomos_backend *backend, float *data, const tomos_array *host);

@@ -1,99 +1,56 @@
-/* Preparation on the GPU: what its steps share. Each computes what the step of the same name in
- * src/prep does. */
+/* Preparation on the GPU: what its kernels share. */
 #ifndef TOMOS_BACKEND_CUDA_PREP_H
 #define TOMOS_BACKEND_CUDA_PREP_H
 
 #include <cufft.h>
 #include "backend/cuda/cuda.h"
 
+extern "C" {
+#include "backend/device/prepare.h"
+}
+
 enum {
 	PREP_THREADS = 256,
 	PREP_BATCH = 128 << 20
 }; /* floats of a step's scratch memory, or more */
 
-enum { FOUND_REPAIRED, FOUND_RAISED, FOUND_ZINGERS, FOUND_STRIPES, FOUND_KINDS };
-
-/* A bad view and the good views around it. */
 typedef struct {
-	int32_t view, from, to;
-	float share; /* of the second */
-} PrepBridge;
-
-enum { SHIFT_TAPS = 4 };
-
-/* Position and weights of the first of four samples in each direction. */
-typedef struct {
-	int32_t column, row;
-	float across[SHIFT_TAPS], along[SHIFT_TAPS];
-	int32_t moved; /* 0: the view stays as it is */
-} PrepShift;
-
-struct PrepWork {
-	PrepSpec spec;             /* its lists are in device memory */
-	int32_t *begins;           /* of the groups of flats, in host memory */
-	unsigned long long *found; /* numbers of changes, on the device */
-	int64_t bad_views;         /* interpolated or left out since the last report */
-	PrepBridge *bridges;       /* one per bad view */
-	int32_t *kept;             /* the views of the result; NULL: all */
-	PrepShift *shifts;         /* one per view */
-	double *pivots;            /* titarenko: upper and 1 / pivot of each column */
-	int64_t ring_columns;      /* columns that the ring removal sees */
-	float *scratch;            /* for one slab */
-	int64_t scratch_count;
+	PrepWork work;
 	/* phase: plans of the last size of frames, and their work area */
 	PrepFrame frame;
 	int64_t frames; /* transformed at once; 0: no plans */
 	cufftHandle forth, back;
 	bool has_forth, has_back;
 	void *area;
-};
-
-/* Views in device memory, [view][row][column]. */
-typedef struct {
-	float *data;
-	int64_t views, rows, columns;
-} PrepData;
-
-static inline int64_t prep_count(const PrepData *d)
-{
-	return d->views * d->rows * d->columns;
-}
+} CudaPrep;
 
 /* Items of `each` floats in one batch. */
 static inline int64_t prep_batch(int64_t each, int64_t count)
 {
-	return max64(1, min64(PREP_BATCH / max64(each, 1), count));
+	return prep_fit(PREP_BATCH, each, count);
 }
 
-/* A step of any order: scratch memory in floats for data of that shape, and its execution, which
- * may change shape and place of the data. */
-typedef struct {
-	int64_t (*floats)(const PrepWork *w, const PrepData *d);
-	tomos_status (*run)(tomos_backend *b, PrepWork *w, PrepData *d, float *scratch);
-} CudaPrepStep;
+extern const PrepStep cuda_prep_vo, cuda_prep_wavelet, cuda_prep_titarenko, cuda_prep_phase;
 
-extern const CudaPrepStep cuda_prep_zingers, cuda_prep_vo, cuda_prep_wavelet, cuda_prep_titarenko,
-	cuda_prep_phase, cuda_prep_bad_views, cuda_prep_shift;
-
-/* prep_points.cu. normalize: also log and hardening, if these follow; `fields` has space for the
- * averaged flats and darks; rows: list of rows to be repaired, with their number before it. */
-typedef struct {
-	bool normalize, raise, log, harden;
-} PrepPoints;
-int64_t prep_fields_floats(const PrepWork *w, int64_t rows);
-int64_t prep_rows_floats(const PrepWork *w, int64_t rows);
-tomos_status prep_convert(
-	tomos_backend *b, const PrepWork *w, const StoredBlock *in, PrepData *out);
-tomos_status prep_normalize(tomos_backend *b, const PrepWork *w, const PrepSlab *slab,
-	PrepPoints points, PrepData *out, float *fields, int32_t *rows);
-/* In place; rows with values that are not finite are repaired first, if wanted. */
-tomos_status prep_points(tomos_backend *b, const PrepWork *w, PrepPoints points, PrepData *d);
-tomos_status prep_repair(tomos_backend *b, const PrepWork *w, float none, PrepData *d);
+/* prep_points.cu. rows: list of rows to be repaired, with their number before it. */
+int64_t cuda_prep_rows_floats(const PrepWork *w, int64_t rows);
+tomos_status cuda_prep_convert(tomos_backend *b, const StoredBlock *in, PrepData *out);
+tomos_status cuda_prep_average(tomos_backend *b, const StoredBlock *in, const PrepGroup *g);
+tomos_status cuda_prep_normalize(
+	tomos_backend *b, const PrepWork *w, const PrepNormalize *n, PrepData *out);
+tomos_status cuda_prep_repair(
+	tomos_backend *b, const PrepWork *w, float none, PrepData *d, int32_t *rows);
+tomos_status cuda_prep_points(tomos_backend *b, const PrepWork *w, PrepPoints points, PrepData *d);
 
 /* prep_views.cu. */
-tomos_status prep_bin(tomos_backend *b, int64_t bin, const PrepData *in, PrepData *out);
-tomos_status prep_hand_over(
-	tomos_backend *b, const PrepWork *w, const PrepData *in, const PrepSlab *slab);
+tomos_status cuda_prep_bridge(tomos_backend *b, const PrepWork *w, PrepData *d);
+tomos_status cuda_prep_shift(tomos_backend *b, const PrepWork *w, const float *copy, int64_t first,
+	int64_t count, PrepData *d);
+tomos_status cuda_prep_bin(tomos_backend *b, int64_t bin, const PrepData *in, PrepData *out);
+tomos_status cuda_prep_copy(tomos_backend *b, const PrepCopy *to, const PrepData *in);
+
+/* prep_zingers.cu. */
+tomos_status cuda_prep_zingers(tomos_backend *b, const PrepZingers *z, PrepData *d);
 
 /* Adds the counts of a block's threads to a counter; all threads of the block call it. */
 static __device__ __forceinline__ void prep_found(unsigned long long *counter, int count)

@@ -86,7 +86,7 @@ static int64_t phase_floats(const PrepWork *w, const PrepData *d)
 	return frame_floats(&frame) * prep_batch(frame_floats(&frame), d->views);
 }
 
-static void plans_free(PrepWork *w)
+static void plans_free(CudaPrep *w)
 {
 	if (w->has_forth)
 		cufftDestroy(w->forth);
@@ -98,7 +98,7 @@ static void plans_free(PrepWork *w)
 
 /* Without an area of its own: both plans use the same. */
 static tomos_status plan_make(
-	PrepWork *w, cufftHandle *plan, bool *has, cufftType type, size_t *area)
+	CudaPrep *w, cufftHandle *plan, bool *has, cufftType type, size_t *area)
 {
 	int n[2] = {(int)w->frame.rows, (int)w->frame.columns}, half = n[1] / 2 + 1;
 	int real[2] = {n[0], 2 * half}, complex[2] = {n[0], half};
@@ -112,7 +112,7 @@ static tomos_status plan_make(
 	return TOMOS_OK;
 }
 
-static tomos_status plans_make(tomos_backend *b, PrepWork *w, const PrepFrame *frame, int64_t count)
+static tomos_status plans_make(tomos_backend *b, CudaPrep *w, const PrepFrame *frame, int64_t count)
 {
 	size_t areas[2] = {0, 0};
 	if (w->frames == count && memcmp(&w->frame, frame, sizeof *frame) == 0)
@@ -140,7 +140,7 @@ static tomos_status plans_make(tomos_backend *b, PrepWork *w, const PrepFrame *f
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static tomos_status run_batch(tomos_backend *b, PrepWork *w, const Retrieval *p, PrepData *d)
+static tomos_status run_batch(tomos_backend *b, CudaPrep *w, const Retrieval *p, PrepData *d)
 {
 	cudaStream_t stream = device_of(b)->stream;
 	const PrepFrame *f = &p->size;
@@ -155,10 +155,12 @@ static tomos_status run_batch(tomos_backend *b, PrepWork *w, const Retrieval *p,
 	return TOMOS_OK;
 }
 
-static tomos_status phase_run(tomos_backend *b, PrepWork *w, PrepData *d, float *scratch)
+static tomos_status phase_run(tomos_backend *b, PrepWork *work, PrepData *d, float *scratch)
 {
+	CudaPrep *w = (CudaPrep *)work;
+	const PrepSpec *s = &work->spec;
 	PrepFrame frame;
-	TRY(prep_phase_frame(&frame, w->spec.phase_strength, d->rows, d->columns));
+	TRY(prep_phase_frame(&frame, s->phase_strength, d->rows, d->columns));
 	int64_t batch = prep_batch(frame_floats(&frame), d->views);
 	TRY(plans_make(b, w, &frame, batch));
 	/* Transforms read the padding between rows, even if it is unused. */
@@ -166,8 +168,8 @@ static tomos_status phase_run(tomos_backend *b, PrepWork *w, PrepData *d, float 
 	Retrieval p = {.size = frame,
 		.stride = 2 * (frame.columns / 2 + 1),
 		.frames = scratch,
-		.floor = w->spec.floor,
-		.strength = w->spec.phase_strength};
+		.floor = s->floor,
+		.strength = s->phase_strength};
 	for (p.first = 0; p.first < d->views; p.first += batch) {
 		p.count = min64(batch, d->views - p.first);
 		TRY(run_batch(b, w, &p, d));
@@ -175,4 +177,4 @@ static tomos_status phase_run(tomos_backend *b, PrepWork *w, PrepData *d, float 
 	return TOMOS_OK;
 }
 
-const CudaPrepStep cuda_prep_phase = {phase_floats, phase_run};
+const PrepStep cuda_prep_phase = {phase_floats, phase_run};

@@ -107,9 +107,8 @@ static __global__ void convert_kernel(const StoredBlock in, const PrepData out)
 			out.data[(v * out.rows + r) * out.columns + c] = stored<N>(in, v, r, c);
 }
 
-tomos_status prep_convert(tomos_backend *b, const PrepWork *w, const StoredBlock *in, PrepData *out)
+tomos_status cuda_prep_convert(tomos_backend *b, const StoredBlock *in, PrepData *out)
 {
-	(void)w;
 	dim3 grid = prep_grid(out->columns, out->rows, out->views);
 	FOR_TYPE(*in, convert_kernel, <<<grid, PREP_THREADS, 0, device_of(b)->stream>>>(*in, *out))
 	CUDA_LAUNCHED("converting counts");
@@ -118,15 +117,7 @@ tomos_status prep_convert(tomos_backend *b, const PrepWork *w, const StoredBlock
 
 /* ---- flats and darks ------------------------------------------------------------------------- */
 
-/* Images of one group: order[begin .. begin + count - 1], or begin .. without an order. */
-typedef struct {
-	const int32_t *order;
-	int64_t begin, count;
-	bool median;
-	float *image;
-} Group;
-
-template <typename N> static __global__ void average_kernel(const StoredBlock in, const Group g)
+template <typename N> static __global__ void average_kernel(const StoredBlock in, const PrepGroup g)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y;
 	double sum = 0;
@@ -152,35 +143,12 @@ template <typename N> static __global__ void average_kernel(const StoredBlock in
 	}
 }
 
-static tomos_status average(tomos_backend *b, const StoredBlock *in, const Group *g)
+tomos_status cuda_prep_average(tomos_backend *b, const StoredBlock *in, const PrepGroup *g)
 {
 	dim3 grid = prep_grid(in->shape[2], in->shape[1], 1);
 	FOR_TYPE(*in, average_kernel, <<<grid, PREP_THREADS, 0, device_of(b)->stream>>>(*in, *g))
 	CUDA_LAUNCHED("averaging flats and darks");
 	return TOMOS_OK;
-}
-
-int64_t prep_fields_floats(const PrepWork *w, int64_t rows)
-{
-	return w->spec.groups ? (w->spec.groups + 1) * rows * w->spec.columns : 0;
-}
-
-/* Averages of the groups of flats, then of the darks, or zeros. */
-static tomos_status make_fields(
-	tomos_backend *b, const PrepWork *w, const PrepSlab *slab, float *fields)
-{
-	const PrepSpec *s = &w->spec;
-	int64_t plane = slab->views.shape[1] * slab->views.shape[2];
-	for (int64_t g = 0; g < s->groups; g++) {
-		Group group = {s->flat_order, w->begins[g], w->begins[g + 1] - w->begins[g],
-			s->flat_median, fields + g * plane};
-		TRY(average(b, &slab->flats, &group));
-	}
-	float *dark = fields + s->groups * plane;
-	if (s->darks == 0)
-		return b->type->vector->fill(b, plane, 0, dark);
-	Group group = {NULL, 0, s->darks, s->flat_median, dark};
-	return average(b, &slab->darks, &group);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -395,8 +363,10 @@ static __global__ void repair_kernel(const PrepData d, float none, unsigned long
 	prep_found(found + FOUND_REPAIRED, repaired);
 }
 
-tomos_status prep_repair(tomos_backend *b, const PrepWork *w, float none, PrepData *d)
+tomos_status cuda_prep_repair(
+	tomos_backend *b, const PrepWork *w, float none, PrepData *d, int32_t *rows)
 {
+	(void)rows;
 	unsigned blocks = cuda_blocks(d->views * d->rows, 1, 1 << 20);
 	repair_kernel<<<blocks, PREP_THREADS, 0, device_of(b)->stream>>>(*d, none, w->found);
 	CUDA_LAUNCHED("repairing values");
@@ -427,7 +397,7 @@ static __global__ void points_kernel(const Pointwise p, const PrepData d)
 	prep_found(p.found + FOUND_RAISED, raised);
 }
 
-tomos_status prep_points(tomos_backend *b, const PrepWork *w, PrepPoints points, PrepData *d)
+tomos_status cuda_prep_points(tomos_backend *b, const PrepWork *w, PrepPoints points, PrepData *d)
 {
 	unsigned blocks = cuda_blocks(prep_count(d), 8 * PREP_THREADS, 1 << 20);
 	points_kernel<<<blocks, PREP_THREADS, 0, device_of(b)->stream>>>(pointwise(w, points), *d);
@@ -435,7 +405,7 @@ tomos_status prep_points(tomos_backend *b, const PrepWork *w, PrepPoints points,
 	return TOMOS_OK;
 }
 
-int64_t prep_rows_floats(const PrepWork *w, int64_t rows)
+int64_t cuda_prep_rows_floats(const PrepWork *w, int64_t rows)
 {
 	int64_t all = w->spec.views * rows;
 	return w->spec.groups ? 1 + all + (all + 3) / 4 : 0;
@@ -451,27 +421,27 @@ static tomos_status normalize_in_place(tomos_backend *b, const PrepWork *w, cons
 	FOR_TYPE(*in, normalize_kernel,
 		<<<grid, PREP_THREADS, 0, device_of(b)->stream>>>(*in, plain, *d))
 	CUDA_LAUNCHED("flat-field correction");
-	TRY(prep_repair(b, w, 1, d));
-	return prep_points(b, w, p->points, d);
+	TRY(cuda_prep_repair(b, w, 1, d, NULL));
+	return cuda_prep_points(b, w, p->points, d);
 }
 
-tomos_status prep_normalize(tomos_backend *b, const PrepWork *w, const PrepSlab *slab,
-	PrepPoints points, PrepData *out, float *fields, int32_t *rows)
+tomos_status cuda_prep_normalize(
+	tomos_backend *b, const PrepWork *w, const PrepNormalize *n, PrepData *out)
 {
-	const StoredBlock *in = &slab->views;
+	const StoredBlock *in = n->counts;
 	cudaStream_t stream = device_of(b)->stream;
-	int64_t plane = out->rows * out->columns, all = out->views * out->rows;
+	int64_t all = out->views * out->rows;
 	dim3 grid = prep_grid(
 		(out->columns + EACH - 1) / EACH, out->rows, (out->views + VIEWS - 1) / VIEWS);
-	Pointwise p = pointwise(w, points);
-	TRY(make_fields(b, w, slab, fields));
-	p.flats = fields;
-	p.dark = fields + w->spec.groups * plane;
+	Pointwise p = pointwise(w, n->points);
+	p.flats = n->flats;
+	p.dark = n->dark;
 	if (in->data == out->data)
 		return normalize_in_place(b, w, in, &p, out, grid);
-	p.bad = rows;
-	p.marked = (unsigned char *)(rows + 1 + all);
-	CUDA_TRY(cudaMemsetAsync(rows, 0, (size_t)(prep_rows_floats(w, out->rows) * 4), stream),
+	p.bad = n->rows;
+	p.marked = (unsigned char *)(n->rows + 1 + all);
+	CUDA_TRY(cudaMemsetAsync(
+			 n->rows, 0, (size_t)(cuda_prep_rows_floats(w, out->rows) * 4), stream),
 		"clearing a list");
 	FOR_TYPE(*in, normalize_kernel, <<<grid, PREP_THREADS, 0, stream>>>(*in, p, *out))
 	FOR_TYPE(*in, repair_marked,

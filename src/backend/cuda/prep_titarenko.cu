@@ -79,4 +79,4 @@ static tomos_status titarenko_run(tomos_backend *b, PrepWork *w, PrepData *d, fl
 	return TOMOS_OK;
 }
 
-const CudaPrepStep cuda_prep_titarenko = {titarenko_floats, titarenko_run};
+const PrepStep cuda_prep_titarenko = {titarenko_floats, titarenko_run};

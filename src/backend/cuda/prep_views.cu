@@ -16,24 +16,13 @@ static __global__ void bridge_kernel(const PrepBridge *bridges, int64_t count, c
 	}
 }
 
-static tomos_status bad_views_run(tomos_backend *b, PrepWork *w, PrepData *d, float *scratch)
+tomos_status cuda_prep_bridge(tomos_backend *b, const PrepWork *w, PrepData *d)
 {
-	(void)scratch;
-	if (w->spec.bad_count == 0)
-		return TOMOS_OK;
 	bridge_kernel<<<prep_grid(d->rows * d->columns, w->spec.bad_count, 1), PREP_THREADS, 0,
 		device_of(b)->stream>>>(w->bridges, w->spec.bad_count, *d);
 	CUDA_LAUNCHED("interpolating bad views");
 	return TOMOS_OK;
 }
-
-static int64_t no_floats(const PrepWork *w, const PrepData *d)
-{
-	(void)w, (void)d;
-	return 0;
-}
-
-const CudaPrepStep cuda_prep_bad_views = {no_floats, bad_views_run};
 
 /* ---- shifts ---------------------------------------------------------------------------------- */
 
@@ -69,31 +58,14 @@ static __global__ void shift_kernel(
 	}
 }
 
-static int64_t shift_batch(const PrepData *d)
+tomos_status cuda_prep_shift(tomos_backend *b, const PrepWork *w, const float *copy, int64_t first,
+	int64_t count, PrepData *d)
 {
-	return prep_batch(d->rows * d->columns, d->views);
-}
-
-static int64_t shift_floats(const PrepWork *w, const PrepData *d)
-{
-	(void)w;
-	return shift_batch(d) * d->rows * d->columns;
-}
-
-static tomos_status shift_run(tomos_backend *b, PrepWork *w, PrepData *d, float *scratch)
-{
-	const int64_t plane = d->rows * d->columns, batch = shift_batch(d);
-	for (int64_t first = 0; w->shifts && first < d->views; first += batch) {
-		int64_t count = min64(batch, d->views - first);
-		TRY(b->type->vector->copy(b, count * plane, d->data + first * plane, scratch));
-		shift_kernel<<<prep_grid(d->columns, d->rows, count), PREP_THREADS, 0,
-			device_of(b)->stream>>>(w->shifts, scratch, first, count, *d);
-		CUDA_LAUNCHED("shifting views");
-	}
+	shift_kernel<<<prep_grid(d->columns, d->rows, count), PREP_THREADS, 0,
+		device_of(b)->stream>>>(w->shifts, copy, first, count, *d);
+	CUDA_LAUNCHED("shifting views");
 	return TOMOS_OK;
 }
-
-const CudaPrepStep cuda_prep_shift = {shift_floats, shift_run};
 
 /* ---- binning --------------------------------------------------------------------------------- */
 
@@ -115,7 +87,7 @@ static __global__ void bin_kernel(int64_t bin, const PrepData in, const PrepData
 		}
 }
 
-tomos_status prep_bin(tomos_backend *b, int64_t bin, const PrepData *in, PrepData *out)
+tomos_status cuda_prep_bin(tomos_backend *b, int64_t bin, const PrepData *in, PrepData *out)
 {
 	bin_kernel<<<prep_grid(out->columns, out->rows, out->views), PREP_THREADS, 0,
 		device_of(b)->stream>>>(bin, *in, *out);
@@ -125,13 +97,7 @@ tomos_status prep_bin(tomos_backend *b, int64_t bin, const PrepData *in, PrepDat
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-typedef struct {
-	const int32_t *kept;
-	int64_t views, before, rows, padded;
-	float *out;
-} Copying;
-
-static __global__ void copy_kernel(const Copying to, const PrepData in)
+static __global__ void copy_kernel(const PrepCopy to, const PrepData in)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 	if (c >= in.columns)
@@ -146,13 +112,10 @@ static __global__ void copy_kernel(const Copying to, const PrepData in)
 	}
 }
 
-tomos_status prep_hand_over(
-	tomos_backend *b, const PrepWork *w, const PrepData *in, const PrepSlab *slab)
+tomos_status cuda_prep_copy(tomos_backend *b, const PrepCopy *to, const PrepData *in)
 {
-	const Copying to = {w->kept, in->views - (w->kept ? w->spec.bad_count : 0), slab->before,
-		slab->rows, slab->padded, slab->out};
-	copy_kernel<<<prep_grid(in->columns, slab->padded, to.views), PREP_THREADS, 0,
-		device_of(b)->stream>>>(to, *in);
+	copy_kernel<<<prep_grid(in->columns, to->padded, to->views), PREP_THREADS, 0,
+		device_of(b)->stream>>>(*to, *in);
 	CUDA_LAUNCHED("copying prepared views");
 	return TOMOS_OK;
 }

@@ -453,4 +453,4 @@ static tomos_status vo_run(tomos_backend *b, PrepWork *w, PrepData *d, float *sc
 	return TOMOS_OK;
 }
 
-const CudaPrepStep cuda_prep_vo = {vo_floats, vo_run};
+const PrepStep cuda_prep_vo = {vo_floats, vo_run};

@@ -294,4 +294,4 @@ static tomos_status wavelet_run(tomos_backend *b, PrepWork *w, PrepData *d, floa
 	return TOMOS_OK;
 }
 
-const CudaPrepStep cuda_prep_wavelet = {wavelet_floats, wavelet_run};
+const PrepStep cuda_prep_wavelet = {wavelet_floats, wavelet_run};

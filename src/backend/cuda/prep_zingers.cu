@@ -35,18 +35,8 @@ static __device__ bool exceeds(const Neighbours &n, float here, float level)
 	return here > window_median(n) + level; /* between the two values in the middle */
 }
 
-typedef struct {
-	const float *copy; /* of views from .. on, as they were */
-	int64_t from;
-	int64_t first, count; /* views to be corrected */
-	bool space, time;
-	int half;
-	float level;
-	unsigned long long *found;
-} Zingers;
-
 static __device__ Neighbours around(
-	const Zingers &z, const PrepData &d, bool time, int64_t v, int64_t r, int64_t c)
+	const PrepZingers &z, const PrepData &d, bool time, int64_t v, int64_t r, int64_t c)
 {
 	int64_t plane = d.rows * d.columns, h = z.half;
 	const float *copy = z.copy - z.from * plane;
@@ -60,7 +50,7 @@ static __device__ Neighbours around(
 		(int)(right - left + 1), d.columns};
 }
 
-static __global__ void zingers_kernel(const Zingers z, const PrepData d)
+static __global__ void zingers_kernel(const PrepZingers z, const PrepData d)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 	int found = 0;
@@ -80,54 +70,10 @@ static __global__ void zingers_kernel(const Zingers z, const PrepData d)
 	prep_found(z.found, found);
 }
 
-static int64_t half_of(const PrepWork *w)
+tomos_status cuda_prep_zingers(tomos_backend *b, const PrepZingers *z, PrepData *d)
 {
-	return w->spec.zingers_time ? w->spec.zinger_size / 2 : 0;
-}
-
-static int64_t zingers_batch(const PrepData *d)
-{
-	return prep_batch(d->rows * d->columns, d->views);
-}
-
-/* A batch of views, with those that its windows reach. */
-static int64_t zingers_floats(const PrepWork *w, const PrepData *d)
-{
-	return min64(zingers_batch(d) + 2 * half_of(w), d->views) * d->rows * d->columns;
-}
-
-/* Moves `count` floats to the front of a buffer, from `shift` on; in parts that do not overlap. */
-static tomos_status move_front(tomos_backend *b, float *buffer, int64_t shift, int64_t count)
-{
-	for (int64_t at = 0; shift > 0 && at < count; at += shift)
-		TRY(b->type->vector->copy(
-			b, min64(shift, count - at), buffer + at + shift, buffer + at));
+	zingers_kernel<<<prep_grid(d->columns, d->rows, z->count), PREP_THREADS, 0,
+		device_of(b)->stream>>>(*z, *d);
+	CUDA_LAUNCHED("removing zingers");
 	return TOMOS_OK;
 }
-
-/* The copy has the views [first - half, first + batch + half); those at its end are needed again by
- * the next batch, after they were corrected. */
-static tomos_status zingers_run(tomos_backend *b, PrepWork *w, PrepData *d, float *copy)
-{
-	const PrepSpec *s = &w->spec;
-	const int64_t plane = d->rows * d->columns, batch = zingers_batch(d), half = half_of(w);
-	int64_t from = 0, to = 0; /* views in the copy */
-	for (int64_t first = 0; first < d->views; first += batch) {
-		int64_t low = max64(first - half, 0), high = min64(first + batch + half, d->views);
-		TRY(move_front(b, copy, (low - from) * plane, (to - low) * plane));
-		to = max64(to, low);
-		TRY(b->type->vector->copy(
-			b, (high - to) * plane, d->data + to * plane, copy + (to - low) * plane));
-		from = low;
-		to = high;
-		Zingers z = {copy, from, first, min64(batch, d->views - first), s->zingers_space,
-			s->zingers_time, (int)(s->zinger_size / 2), s->zinger_level,
-			w->found + FOUND_ZINGERS};
-		zingers_kernel<<<prep_grid(d->columns, d->rows, z.count), PREP_THREADS, 0,
-			device_of(b)->stream>>>(z, *d);
-		CUDA_LAUNCHED("removing zingers");
-	}
-	return TOMOS_OK;
-}
-
-const CudaPrepStep cuda_prep_zingers = {zingers_floats, zingers_run};

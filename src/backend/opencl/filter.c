@@ -3,20 +3,19 @@
  * rows stay separate; a second forward transform is the inverse up to the order of samples. */
 #include <math.h>
 #include <string.h>
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/fft.h"
 #define KERNEL_REAL double /* on the host: once per filter, for its response */
 #include "kernel/fft.h"
 
-enum { BATCH_FLOATS = 8 << 20, MOST_PASSES = 32 };
+enum { BATCH_FLOATS = 8 << 20 };
 
 struct Filter {
 	KernelRows rows;
-	int64_t batch; /* pairs of rows per batch */
-	int radix[MOST_PASSES], passes;
+	int64_t batch;   /* pairs of rows per batch */
+	OpenclFft fft;   /* no passes: convolution or weighting */
 	float *response; /* at each frequency */
 	float *taps;     /* for direct convolution; none: weighting only */
 	float *fade;     /* of the padding, from the detector's edge outwards */
-	float *twiddles; /* factors of the transform */
 	float *pairs[2]; /* input and output of a pass */
 	float *weights;  /* of columns, per view */
 	cl_mem views;
@@ -24,15 +23,6 @@ struct Filter {
 };
 
 /* ---- making ------------------------------------------------------------------------------- */
-
-static void find_passes(Filter *f)
-{
-	static const int radices[] = {4, 2, 3, 5, 7};
-	int64_t rest = f->rows.length;
-	for (int i = 0; i < COUNT(radices); i++)
-		for (; rest % radices[i] == 0; rest /= radices[i])
-			f->radix[f->passes++] = radices[i];
-}
 
 static tomos_status send(tomos_backend *b, float **device, const float *host, int64_t count)
 {
@@ -54,32 +44,23 @@ static const KernelComplex *transform(
 {
 	int64_t n = f->rows.length, span = 1;
 	int at = 0;
-	for (int i = 0; i < f->passes; i++, at = 1 - at) {
-		for (int64_t j = 0; j < n / f->radix[i]; j++)
-			fft_step_any(values[at], values[1 - at], twiddles, NULL, n, span,
-				f->radix[i], j);
-		span *= f->radix[i];
+	for (int i = 0; i < f->fft.passes; i++, at = 1 - at) {
+		int radix = f->fft.radix[i];
+		for (int64_t j = 0; j < n / radix; j++)
+			fft_step_any(values[at], values[1 - at], twiddles, NULL, n, span, radix, j);
+		span *= radix;
 	}
 	return values[at];
 }
 
-/* Response of the filter kernel, and the twiddle factors in the device's type. */
-static tomos_status send_response(
-	tomos_backend *b, Filter *f, const KernelComplex *spectrum, const KernelComplex *twiddles)
+static tomos_status send_response(tomos_backend *b, Filter *f, const KernelComplex *spectrum)
 {
 	float *floats;
-	tomos_status status;
 	int64_t n = f->rows.length;
-	TRY(mem_alloc(&floats, 2 * n, sizeof *floats, "the filter's response"));
+	TRY(mem_alloc(&floats, n, sizeof *floats, "the filter's response"));
 	for (int64_t k = 0; k < n; k++)
 		floats[k] = (float)(spectrum[k].re / (double)n);
-	TRY_OR_DONE(send(b, &f->response, floats, n));
-	for (int64_t k = 0; k < n; k++) {
-		floats[2 * k] = (float)twiddles[k].re;
-		floats[2 * k + 1] = (float)twiddles[k].im;
-	}
-	TRY_OR_DONE(send(b, &f->twiddles, floats, 2 * n));
-done:
+	tomos_status status = send(b, &f->response, floats, n);
 	mem_free(floats);
 	return status;
 }
@@ -93,7 +74,7 @@ static tomos_status make_response(tomos_backend *b, Filter *f, const double *ker
 	for (int64_t i = 0; i < min64(f->rows.taps, n / 2 + 1); i++)
 		values[0][i].re = values[0][(n - i) % n].re = kernel[i];
 	fill_turns(twiddles, n);
-	tomos_status status = send_response(b, f, transform(f, values, twiddles), twiddles);
+	tomos_status status = send_response(b, f, transform(f, values, twiddles));
 	mem_free(memory);
 	return status;
 }
@@ -131,7 +112,7 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 		return TOMOS_OK;
 	if (!filter_transforms(spec))
 		return make_taps(b, f, spec->kernel);
-	find_passes(f);
+	TRY(opencl_fft_open(b, &f->fft, length));
 	TRY(b->type->memory->alloc(b, &f->pairs[1], 2 * f->batch * length, "rows to filter"));
 	return make_response(b, f, spec->kernel);
 }
@@ -140,10 +121,10 @@ static void opencl_filter_close(tomos_backend *backend, Filter *f)
 {
 	if (!f)
 		return;
-	float *held[] = {
-		f->response, f->taps, f->fade, f->twiddles, f->pairs[0], f->pairs[1], f->weights};
+	float *held[] = {f->response, f->taps, f->fade, f->pairs[0], f->pairs[1], f->weights};
 	for (int i = 0; i < COUNT(held); i++)
 		opencl_release(backend, held[i]);
+	opencl_fft_close(backend, &f->fft);
 	opencl_buffer_release(device_of(backend), f->views);
 	mem_free(f);
 }
@@ -199,14 +180,13 @@ static tomos_status send_views(tomos_backend *b, Filter *f, int64_t count, const
 typedef struct {
 	int64_t first, end;
 	KernelRows rows;
-	OpenclPlace weights, fade, twiddles, response, taps, in, out, pairs[2];
+	OpenclPlace weights, fade, response, taps, in, out, pairs[2];
 } Filtering;
 
 static tomos_status find_places(tomos_backend *b, const Filter *f, Filtering *job)
 {
 	TRY(opencl_place(b, f->weights, &job->weights));
 	TRY(opencl_place(b, f->fade, &job->fade));
-	TRY(opencl_place(b, f->twiddles, &job->twiddles));
 	TRY(opencl_place(b, f->response, &job->response));
 	TRY(opencl_place(b, f->taps, &job->taps));
 	TRY(opencl_place(b, f->pairs[0], &job->pairs[0]));
@@ -230,24 +210,6 @@ static tomos_status extend(tomos_backend *b, const Filter *f, const Filtering *j
 	return opencl_planes(b, TASK_filter_extend_rows, n, args, COUNT(args));
 }
 
-/* All passes of one transform from pairs[*at], the first with or without the response. */
-static tomos_status transform_pairs(tomos_backend *b, const Filter *f, const Filtering *job,
-	int64_t pairs, OpenclPlace scale, int *at)
-{
-	int64_t span = 1;
-	for (int i = 0; i < f->passes; i++, *at = 1 - *at) {
-		cl_int radix = f->radix[i];
-		const OpenclArg args[] = {ARG(f->rows.length), ARG(span), ARG(radix), ARG(pairs),
-			ARG_PLACE(job->twiddles), ARG_PLACE(scale), ARG_PLACE(job->pairs[*at]),
-			ARG_PLACE(job->pairs[1 - *at])};
-		const int64_t n[3] = {f->rows.length / radix, pairs, 1};
-		TRY(opencl_planes(b, TASK_filter_transform_rows, n, args, COUNT(args)));
-		span *= radix;
-		scale = (OpenclPlace){NULL, 0};
-	}
-	return TOMOS_OK;
-}
-
 static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering *job)
 {
 	int64_t rows = min64(2 * f->batch, job->end - job->first), pairs = (rows + 1) / 2;
@@ -257,8 +219,8 @@ static tomos_status run_batch(tomos_backend *b, const Filter *f, const Filtering
 	if (job->rows.fit)
 		TRY(extend(b, f, job, rows));
 	if (transformed) {
-		TRY(transform_pairs(b, f, job, pairs, (OpenclPlace){NULL, 0}, &at));
-		TRY(transform_pairs(b, f, job, pairs, job->response, &at));
+		TRY(opencl_fft_run(b, &f->fft, pairs, (OpenclPlace){NULL, 0}, job->pairs, &at));
+		TRY(opencl_fft_run(b, &f->fft, pairs, job->response, job->pairs, &at));
 	}
 	const OpenclArg args[] = {ARG(job->rows), ARG_PLACE(job->taps), ARG(transformed),
 		ARG(job->first), ARG(rows), ARG_PLACE(job->pairs[at]), ARG_PLACE(job->out)};

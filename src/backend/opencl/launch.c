@@ -3,7 +3,8 @@
 #include "backend/opencl/opencl.h"
 
 /* Generated from the .cl files. */
-extern const char text_vector[], text_project[], text_matrix[], text_filter[], text_slices[];
+extern const char text_vector[], text_project[], text_matrix[], text_filter[], text_slices[],
+	text_prep[], text_rings[], text_waves[];
 
 static const struct {
 	const char *name, *text, *options;
@@ -14,6 +15,9 @@ static const struct {
 	[PROGRAM_matrix] = {"matrix", text_matrix, "-cl-std=CL1.2"},
 	[PROGRAM_filter] = {"filter", text_filter, "-cl-std=CL1.2"},
 	[PROGRAM_slices] = {"slices", text_slices, "-cl-std=CL1.2"},
+	[PROGRAM_prep] = {"prep", text_prep, "-cl-std=CL1.2"},
+	[PROGRAM_rings] = {"rings", text_rings, "-cl-std=CL1.2"},
+	[PROGRAM_waves] = {"waves", text_waves, "-cl-std=CL1.2"},
 };
 
 #define TASK(program, name) {PROGRAM_##program, "do_" #name},

@@ -211,6 +211,14 @@ tomos_status opencl_send(tomos_backend *backend, float *device, const void *host
 	return move(device_of(backend), &place, 0, (void *)(uintptr_t)host, bytes, false);
 }
 
+tomos_status opencl_receive(tomos_backend *backend, const float *device, void *host, size_t bytes)
+{
+	OpenclPlace place;
+	TRY(opencl_place(backend, device, &place));
+	device_of(backend)->counts.transfers++;
+	return move(device_of(backend), &place, 0, host, bytes, true);
+}
+
 static tomos_status move_stage(OpenclDevice *d, const OpenclPlace *place, const tomos_array *host,
 	int64_t at, int64_t count, bool out)
 {
@@ -296,12 +304,13 @@ static tomos_status opencl_sync(tomos_backend *b)
 	return TOMOS_OK;
 }
 
-/* No more than two maximal allocations: arrays are never larger than half of it. */
+/* Runs plan with 0.8 of it, most of which may be the scratch memory of the preparation, in one
+ * allocation. */
 static tomos_status opencl_free_bytes(tomos_backend *b, int64_t *bytes)
 {
 	OpenclDevice *d = device_of(b);
 	pthread_mutex_lock(&d->lock);
-	*bytes = min64(d->all - d->held, 2 * d->most);
+	*bytes = min64(d->all - d->held, d->most + d->most / 4);
 	pthread_mutex_unlock(&d->lock);
 	return TOMOS_OK;
 }

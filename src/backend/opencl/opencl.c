@@ -1,6 +1,7 @@
 /* OpenCL backend: opening a device, error messages, and its function tables. */
 #include <stdio.h>
 #include <stdlib.h>
+#include "backend/device/prepare.h"
 #include "backend/opencl/opencl.h"
 
 enum { FIRST_ROOM = 64, LONGEST_NUMBER = 9 };
@@ -149,4 +150,5 @@ static tomos_status opencl_open(tomos_backend *backend, const char *argument)
 }
 
 extern const BackendType module_backend;
-const BackendType module_backend = {BACKEND_PARTS(opencl, 64 << 20), .matrix = &opencl_matrix};
+const BackendType module_backend = {
+	BACKEND_PARTS(opencl, 64 << 20), .matrix = &opencl_matrix, .prepare = &device_prepare};

@@ -24,6 +24,9 @@ enum {
 	PROGRAM_matrix,
 	PROGRAM_filter,
 	PROGRAM_slices,
+	PROGRAM_prep,
+	PROGRAM_rings,
+	PROGRAM_waves,
 	PROGRAM_COUNT
 };
 
@@ -83,6 +86,8 @@ tomos_status opencl_buffer(OpenclDevice *d, size_t bytes, cl_mem *memory, const 
 void opencl_buffer_release(OpenclDevice *d, cl_mem memory);
 /* Copies from the host to a vector. */
 tomos_status opencl_send(tomos_backend *backend, float *device, const void *host, size_t bytes);
+/* The other direction, after the work queued before. */
+tomos_status opencl_receive(tomos_backend *backend, const float *device, void *host, size_t bytes);
 
 void opencl_release(tomos_backend *b, float *data);
 

@@ -39,7 +39,7 @@ static const OptimisedKernel optimised[] = {
 	{"oblique", KERNEL_joseph, FORWARD, LEVEL(oblique_applies), LEVEL(oblique_forward), NULL},
 	{"oblique", KERNEL_joseph, ADJOINT, LEVEL(oblique_applies), LEVEL(oblique_back), NULL},
 	{"ray", KERNEL_joseph, FORWARD, LEVEL(ray_applies), LEVEL(ray_forward), NULL},
-	{"ray", KERNEL_joseph, ADJOINT, LEVEL(ray_applies), LEVEL(ray_back), NULL},
+	{"ray", KERNEL_joseph, ADJOINT, LEVEL(ray_applies), NARROW(ray_back), NULL},
 	{"footprint_upright", KERNEL_footprint, FORWARD, LEVEL(footprint_upright_applies),
 		LEVEL(footprint_upright_project), NULL},
 	{"footprint_upright", KERNEL_footprint, ADJOINT, LEVEL(footprint_upright_applies),

@@ -7,13 +7,15 @@
  * single slice with its rays, two voxels take the place of four.
  */
 #include <stdatomic.h>
-#include "backend/cpu/level/ray_pose.h"
+#include "backend/cpu/level/ray_window.h"
 
 enum {
 	TOGETHER = 16, /* vectors of rays */
 	BAND = 16,     /* detector rows of a task (forward) */
 	BESIDE = 64,   /* rows of a part, and voxels of a row */
 	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* fit into the L2 cache */
+	SLACK = BESIDE + 3 + 2 * WINDOW, /* floats around single voxels that windows reach */
+	SINGLE_FLOATS = PLANES * (BESIDE + 3) * (BESIDE + 3) + 2 * SLACK,
 };
 static const int64_t part_size[3] = {PLANES, BESIDE, BESIDE}, planar_size[3] = {32, 1, 256};
 
@@ -66,11 +68,12 @@ static int rays_some(const RayPart *part, const RayRow *row, int64_t *from, int6
 	int64_t every, int64_t stop, int64_t end, Rays rays[TOGETHER])
 {
 	int many = 0;
-	if (rays_alike(row, *from, end - 1))
-		for (; *from < stop && many < TOGETHER; *from += next)
+	const int64_t reach = (LANES - 1) * every;
+	bool alike = rays_alike(row, *from, end - 1);
+	for (; *from < stop && many < TOGETHER; *from += next)
+		if (alike || rays_alike(row, *from, min64(*from + reach, end - 1)))
 			many += rays_at(part, row, *from, every, end, 1, &rays[many]);
-	else
-		for (; *from < stop && many < TOGETHER; *from += next)
+		else
 			many += rays_at(part, row, *from, every, end, 0, &rays[many]);
 	return many;
 }
@@ -88,14 +91,31 @@ static void fill_planar(const Forward *f)
 				from[k * part->stride[0] + c * part->stride[2]];
 }
 
-/* Row `index` of all planes of the copy. */
+/* Row `index` of all planes of the copy of single voxels. */
+static void fill_single(const Forward *f, int64_t index)
+{
+	const RayPart *part = &f->part;
+	const float *from = ray_voxels(part) + (index - 1) * part->stride[1];
+	bool has = index > 0 && index <= part->n[1];
+	int64_t width = part->n[2] + 3;
+	for (int64_t k = 0; k < part->n[0]; k++, from += part->stride[0]) {
+		float *to = f->single + (k * (part->n[1] + 3) + index) * width;
+		memset(to, 0, (size_t)width * sizeof *to);
+		for (int64_t c = 0; has && c < part->n[2]; c++)
+			to[c + 1] = from[c * part->stride[2]];
+	}
+}
+
+/* Row `index` of all planes of the copy; the last one is of single voxels only. */
 static void fill_row(void *user, int64_t index)
 {
 	const Forward *f = user;
 	const RayPart *part = &f->part;
 	const float *from = ray_voxels(part) + (index - 1) * part->stride[1];
 	bool has[2] = {index > 0 && index <= part->n[1], index < part->n[1]};
-	for (int64_t k = 0; k < part->n[0]; k++) {
+	if (f->single)
+		fill_single(f, index);
+	for (int64_t k = 0; index < part->n[1] + 2 && k < part->n[0]; k++) {
 		float *to = f->copy + k * part->plane + index * part->row;
 		memset(to, 0, (size_t)part->row * sizeof *to);
 		for (int i = 0; i < 2; i++) {
@@ -132,6 +152,14 @@ static inline vf sum_rays(const Forward *f, const RayRow *row, Rays *rays)
 	if (f->part.planar)
 		return rays->inside ? sum_planes(f, row, rays, 1, 1)
 				    : sum_planes(f, row, rays, 0, 1);
+#if defined TOMOS_LEVEL_avx512
+	WindowEdge edges[2];
+	if (rays->alike && window_edges(row, rays, 3, edges))
+		return rays->inside ? sum_windows(f, row, rays, edges, 3, 1)
+				    : sum_windows(f, row, rays, edges, 3, 0);
+	if (rays->alike && window_edges(row, rays, 4, edges))
+		return sum_windows(f, row, rays, edges, 4, 0);
+#endif
 	return rays->inside ? sum_planes(f, row, rays, 1, 0) : sum_planes(f, row, rays, 0, 0);
 }
 
@@ -233,7 +261,7 @@ static void forward_part(Forward *f)
 	if (f->part.planar)
 		fill_planar(f);
 	else
-		parallel_for(f->part.n[1] + 2, fill_row, f);
+		parallel_for(f->part.n[1] + 3, fill_row, f);
 	parallel_for(count, find_window, f);
 	for (int64_t i = 0; i < count; i++)
 		rows = max64(rows, f->windows[i].high[1] - f->windows[i].low[1]);
@@ -259,12 +287,18 @@ static tomos_status forward(const ProjectRequest *what, bool pose)
 {
 	tomos_status status;
 	Forward f = {.pose = pose};
+	float *single = NULL;
 	TRY_OR_DONE(mem_alloc(&f.copy, PART_FLOATS, sizeof *f.copy, "a part of the volume"));
 	TRY_OR_DONE(mem_alloc(&f.windows, what->count, sizeof *f.windows, "windows of the views"));
+#if defined TOMOS_LEVEL_avx512
+	TRY_OR_DONE(mem_zeroed(&single, SINGLE_FLOATS, sizeof *single, "a part of the volume"));
+	f.single = single + SLACK;
+#endif
 	for (int axis = 0; axis < 3; axis++)
 		if (axis_used(what, axis))
 			forward_axis(&f, what, axis);
 done:
+	mem_free(single);
 	mem_free(f.copy);
 	mem_free(f.windows);
 	return status;
@@ -272,6 +306,10 @@ done:
 
 tomos_status LEVEL(ray_forward)(const ProjectRequest *what)
 {
+#ifdef TOMOS_NARROW
+	if (what->plan->model.planar) /* no windows of voxels there */
+		return NARROW(ray_forward)(what);
+#endif
 	return forward(what, false);
 }
 

@@ -10,7 +10,11 @@
 
 /* Positions in a plane are an integer per ray and a fixed-point offset with 24 fractional bits.
  * The offset changes by at most one voxel per plane, so that it cannot overflow. */
+#if defined TOMOS_LEVEL_avx512
+enum { OFFSET_BITS = 24, PLANES = 32 };
+#else
 enum { OFFSET_BITS = 24, PLANES = 16 };
+#endif
 #define OFFSET_ONE 0x1p24
 #define OFFSET_MASK 0xffffff
 
@@ -143,8 +147,8 @@ static inline void ray_clip(const RayPart *part, const RayRow *r, int64_t *low, 
 typedef struct {
 	vi whole[2], offset[2], slope[2], element;
 	vf step;
-	int64_t column; /* of lane 0 */
-	bool inside;
+	int64_t column;     /* of lane 0 */
+	bool inside, alike; /* alike: as rays_alike */
 } Rays;
 
 /* Adding 1.5 2^52 times a power of two to a number of limited size rounds it to that power and
@@ -263,6 +267,7 @@ INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t
 		rays->element =
 			(vi)((vu)rays->whole[0] * (uint32_t)part->row + (vu)rays->whole[1] * 2);
 	rays->column = first;
+	rays->alike = alike;
 	rays->inside = rays_inside(part, r, rays);
 	return true;
 }

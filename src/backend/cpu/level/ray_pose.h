@@ -12,7 +12,8 @@ typedef struct {
 	int64_t bands;
 	Window *windows; /* of the part in each view */
 	float *copy;
-	bool pose; /* derivatives instead of the sums themselves */
+	float *single; /* copy of single voxels, for windows (ray_window.h); or NULL */
+	bool pose;     /* derivatives instead of the sums themselves */
 } Forward;
 
 /* Sums of LANES rays over planes: of the values I, of their slopes along axes[1] and axes[2], and

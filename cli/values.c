@@ -1,0 +1,68 @@
+/* Values that are shown: their range, their unit, and the unit of lengths. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli.h"
+
+#define TAIL 0.001 /* fraction of the values beyond the range, at each end */
+#define LEAST_ATTENUATION \
+	(-10.0) /* 1/mm; noise and artefacts are not lower, Hounsfield units are */
+
+/* ---- range -------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+	float x = *(const float *)a, y = *(const float *)b;
+	return (x > y) - (x < y);
+}
+
+int64_t sort_finite(float *values, int64_t count)
+{
+	int64_t kept = 0;
+	for (int64_t i = 0; i < count; i++)
+		if (isfinite(values[i]))
+			values[kept++] = values[i];
+	qsort(values, (size_t)kept, sizeof *values, by_value);
+	return kept;
+}
+
+void sorted_range(const float *sorted, int64_t count, double *low, double *high)
+{
+	int64_t last = count - 1;
+	*low = count ? (double)sorted[(int64_t)(TAIL * (double)last)] : 0;
+	*high = count ? (double)sorted[(int64_t)ceil((1 - TAIL) * (double)last)] : 0;
+	if (count && *low == *high) {
+		*low = (double)sorted[0];
+		*high = (double)sorted[last];
+	}
+	if (*low == *high) /* a single value: any range that contains it */
+		*high += 1;
+}
+
+int range_of(const float *values, int64_t count, double *low, double *high)
+{
+	float *sorted = malloc((size_t)count * sizeof *sorted);
+	if (!sorted)
+		return failed("no memory for %lld pixels", (long long)count);
+	memcpy(sorted, values, (size_t)count * sizeof *sorted);
+	sorted_range(sorted, sort_finite(sorted, count), low, high);
+	free(sorted);
+	return DONE;
+}
+
+/* ---- units -------------------------------------------------------------------------------- */
+
+bool size_known(const double step[3])
+{
+	return fabs(step[0]) != 1 || fabs(step[1]) != 1 || fabs(step[2]) != 1;
+}
+
+const char *length_unit(bool known)
+{
+	return known ? "mm" : "voxels";
+}
+
+const char *value_unit(bool known, double low)
+{
+	return known && low >= LEAST_ATTENUATION ? "1/mm" : "";
+}

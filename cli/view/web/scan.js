@@ -1,0 +1,125 @@
+/* The rotation axis of a scan: one slice, reconstructed by the server for the column that the slider says. */
+import { fetchReply } from "./tiles.js";
+import { lookupTable } from "./colour.js";
+import { number } from "./format.js";
+import { windowOf } from "./pixels.js";
+
+const WAIT_MS = 30; /* after the last movement of the slider */
+
+export class AxisPanel {
+	constructor(state, report) {
+		Object.assign(this, { state, report, scan: state.info.scan, slice: null, running: false });
+		const get = id => document.getElementById(`axis-${id}`);
+		for (const name of ["row", "value", "slider", "option", "note", "slice"])
+			this[`${name}Box`] = get(name);
+		const { rows, columns, axis } = this.scan, reach = Math.max(10, Math.round(columns * 0.1));
+		this.rowBox.max = rows - 1;
+		Object.assign(this.slider, { min: Math.max(0, Math.round(axis) - reach), max: Math.min(columns - 1, Math.round(axis) + reach) });
+		this.rowBox.value = this.row = state.cross[1];
+		this.set(axis, false);
+		if (this.scan.geometry)
+			this.optionBox.title = "The file has a geometry of its own: tomos recon uses that, without --axis";
+		this.slider.addEventListener("input", () => this.set(this.slider.valueAsNumber));
+		this.valueBox.addEventListener("change", () => this.set(this.valueBox.valueAsNumber));
+		this.rowBox.addEventListener("change", () => this.setRow(this.rowBox.valueAsNumber));
+		get("reset").addEventListener("click", () => this.set(axis));
+		get("copy").addEventListener("click", event => this.copy(event.currentTarget));
+		state.on("position", () => this.follow());
+		state.on("image layout", () => this.draw());
+		new ResizeObserver(() => this.shown()).observe(this.sliceBox);
+	}
+
+	get slider() { return this.sliderBox; }
+	get visible() { return this.sliceBox.clientWidth > 0; }
+
+	shown() {
+		if (this.visible && !this.running && (!this.slice || this.slice.row !== this.state.cross[1]))
+			this.ask();
+		this.draw();
+	}
+
+	async copy(button) {
+		await navigator.clipboard.writeText(this.optionBox.textContent);
+		button.textContent = "Copied";
+		setTimeout(() => { button.textContent = "Copy"; }, 1200);
+	}
+
+	/* The row is that of the crosshair. */
+	follow() {
+		if (this.row === this.state.cross[1])
+			return;
+		this.rowBox.value = this.row = this.state.cross[1];
+		this.ask();
+	}
+
+	/* A box that was emptied gets its value back. */
+	setRow(row) {
+		if (Number.isFinite(row))
+			this.state.setCross([this.state.cross[0], row, this.state.cross[2]]);
+		this.rowBox.value = this.state.cross[1];
+	}
+
+	set(axis, ask = true) {
+		if (Number.isFinite(axis))
+			this.axis = Math.min(this.scan.columns, Math.max(-1, axis));
+		this.slider.value = this.axis;
+		this.state.set("axisColumn", this.axis, "axis");
+		this.valueBox.value = number(this.axis, 7);
+		/* tomos recon takes no --axis for a file that has its geometry. */
+		this.optionBox.textContent = `${this.scan.geometry ? "" : "--"}axis ${number(this.axis, 7)}`;
+		if (ask)
+			this.ask();
+	}
+
+	ask() {
+		clearTimeout(this.timer);
+		this.timer = setTimeout(() => this.request(), WAIT_MS);
+	}
+
+	/* One request at a time; where the slider has moved meanwhile, the next one follows. */
+	async request() {
+		if (this.running || !this.visible)
+			return;
+		const row = this.state.cross[1], { axis } = this;
+		this.running = true;
+		this.noteBox.textContent = this.slice ? "" : "reconstructing…";
+		try {
+			const reply = await fetchReply(`./slice?row=${row}&axis=${axis}`);
+			const [ny, nx] = reply.headers.get("X-Shape").split(",").map(Number);
+			const data = new Float32Array(await reply.arrayBuffer());
+			/* The window of a row stays, so that pictures of several axes can be compared. */
+			const window = this.slice && this.slice.row === row ? this.slice.window
+				: windowOf(data.filter((_, i) => i % 7 === 0), 0.002);
+			this.slice = { row, axis, ny, nx, data, window };
+			this.noteBox.textContent = "";
+			this.draw();
+		} catch (error) {
+			this.noteBox.textContent = error.message;
+			this.report(error);
+		} finally {
+			this.running = false;
+			if (row !== this.state.cross[1] || axis !== this.axis)
+				this.ask();
+		}
+	}
+
+	draw() {
+		if (!this.slice || !this.visible)
+			return;
+		const { ny, nx, data, window: { low, high } } = this.slice, scale = 255 / (high - low);
+		const lut = lookupTable(this.state.map, this.state.invert), picture = document.createElement("canvas");
+		Object.assign(picture, { width: nx, height: ny });
+		const image = new ImageData(nx, ny), pixels = new Uint32Array(image.data.buffer);
+		for (let i = 0; i < pixels.length; i++) {
+			const t = (data[i] - low) * scale + 0.5;
+			pixels[i] = lut[t >= 255 ? 255 : t > 0 ? t | 0 : 0];
+		}
+		picture.getContext("2d").putImageData(image, 0, 0);
+		const ratio = window.devicePixelRatio || 1, canvas = this.sliceBox;
+		canvas.width = Math.round(canvas.clientWidth * ratio);
+		canvas.height = Math.round(canvas.clientHeight * ratio);
+		const size = Math.min(canvas.width / nx, canvas.height / ny), context = canvas.getContext("2d");
+		context.imageSmoothingQuality = "high";
+		context.drawImage(picture, (canvas.width - nx * size) / 2, (canvas.height - ny * size) / 2, nx * size, ny * size);
+	}
+}

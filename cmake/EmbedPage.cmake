@@ -1,0 +1,17 @@
+# Writes OUTPUT, a C file with the table page_files of cli/view/page.h: the FILES (separated by '|') of FOLDER.
+cmake_minimum_required(VERSION 3.25)
+string(REPLACE "|" ";" names "${FILES}")
+set(arrays "")
+set(rows "")
+set(number 0)
+foreach(name IN LISTS names)
+	file(READ ${FOLDER}/${name} bytes HEX)
+	file(SIZE ${FOLDER}/${name} size)
+	string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
+	string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+	string(APPEND arrays "static const unsigned char file_${number}[] = {\n${bytes}0};\n")
+	string(APPEND rows "\t{\"${name}\", file_${number}, ${size}},\n")
+	math(EXPR number "${number} + 1")
+endforeach()
+file(WRITE ${OUTPUT} "#include \"page.h\"\n\n${arrays}\nconst page_file page_files[] = {\n${rows}};\n"
+	"const int page_count = ${number};\n")

@@ -1,0 +1,190 @@
+/* Ring removal by wavelets, on batches of sinograms, and by one offset per column
+ * (prep/ring_wavelet.c and prep/ring_titarenko.c have the papers). */
+#include <math.h>
+#include "backend/opencl/prep.h"
+
+#define REACH 4.0 /* widths after which the damping is negligible, as in prep/ring_wavelet.c */
+
+/* ---- one offset per column ------------------------------------------------------------------- */
+
+/* Means and offsets, in doubles. */
+static int64_t titarenko_floats(const PrepWork *w, const PrepData *d)
+{
+	(void)w;
+	return 4 * d->rows * d->columns;
+}
+
+static tomos_status titarenko_run(tomos_backend *b, PrepWork *w, PrepData *d, float *scratch)
+{
+	OpenclPlace data, pivots, means, offsets;
+	const PrepShape n = prep_shape(d);
+	TRY(opencl_place(b, d->data, &data));
+	TRY(opencl_place(b, (const float *)(const void *)w->pivots, &pivots));
+	TRY(opencl_place(b, scratch, &means));
+	offsets = means;
+	offsets.at += 2 * n.rows * n.columns;
+	const OpenclArg mean[] = {ARG(n), ARG_PLACE(data), ARG_PLACE(means)};
+	const OpenclArg solve[] = {ARG(n), ARG_PLACE(pivots), ARG_PLACE(means), ARG_PLACE(offsets)};
+	const OpenclArg subtract[] = {ARG(n), ARG_PLACE(offsets), ARG_PLACE(data)};
+	const int64_t plane[3] = {n.columns, n.rows, 1}, all[3] = {n.columns, n.rows, n.views};
+	TRY(opencl_planes(b, TASK_waves_means, plane, mean, COUNT(mean)));
+	TRY(opencl_line(b, TASK_waves_solve, n.rows, solve, COUNT(solve)));
+	return opencl_planes(b, TASK_waves_subtract, all, subtract, COUNT(subtract));
+}
+
+const PrepStep opencl_prep_titarenko = {titarenko_floats, titarenko_run};
+
+/* ---- wavelets -------------------------------------------------------------------------------- */
+
+/* A batch: its images and a copy; sums of the damping, [sinogram][wave][column]; cosine and sine of
+ * each view of a band. */
+typedef struct {
+	PrepImages m;
+	PrepShape n;
+	PrepTaps taps;
+	double sigma;
+	int levels;
+	OpenclPlace data, image, copy, sums, circle;
+} Batch;
+
+static int64_t round_up(int64_t count, int levels)
+{
+	int64_t unit = (int64_t)1 << levels;
+	return (count + unit - 1) / unit * unit;
+}
+
+static PrepImages images_of(const PrepSpec *s, const PrepData *d)
+{
+	PrepImages m = {.margin = min64(d->columns, (int64_t)(s->ring_taps - 1) << s->ring_levels)};
+	m.views = round_up(d->views, s->ring_levels);
+	m.columns = round_up(d->columns + 2 * m.margin, s->ring_levels);
+	m.count = prep_fit(PREP_BATCH, 2 * m.views * m.columns, d->rows);
+	return m;
+}
+
+static int64_t wavelet_floats(const PrepWork *w, const PrepData *d)
+{
+	PrepImages m = images_of(&w->spec, d);
+	return 2 * m.count * m.columns * (m.views + WAVES) + 2 * m.views;
+}
+
+static PrepTaps taps_of(const PrepSpec *s)
+{
+	PrepTaps t = {.taps = s->ring_taps};
+	for (int k = 0; k < t.taps; k++) {
+		t.low[k] = (float)s->ring_low[k];
+		t.high[k] = (float)s->ring_high[k];
+	}
+	return t;
+}
+
+/* Between the sinograms and the padded images. */
+static tomos_status pad(tomos_backend *b, const Batch *w)
+{
+	const OpenclArg args[] = {ARG(w->m), ARG(w->n), ARG_PLACE(w->data), ARG_PLACE(w->image)};
+	const int64_t size[3] = {w->m.columns, w->m.views, w->m.count};
+	return opencl_planes(b, TASK_waves_pad, size, args, COUNT(args));
+}
+
+static tomos_status crop(tomos_backend *b, const Batch *w)
+{
+	const OpenclArg args[] = {ARG(w->m), ARG(w->n), ARG_PLACE(w->image), ARG_PLACE(w->data)};
+	const int64_t size[3] = {w->n.columns, w->n.views, w->m.count};
+	return opencl_planes(b, TASK_waves_crop, size, args, COUNT(args));
+}
+
+/* One level along the columns (forth: from the image to its copy) and along the views (back to the
+ * image), in the opposite order for the inverse. */
+static tomos_status along_columns(tomos_backend *b, const Batch *w, int64_t views, int64_t columns)
+{
+	const OpenclPlace *in = w->taps.forth ? &w->image : &w->copy;
+	const OpenclPlace *out = w->taps.forth ? &w->copy : &w->image;
+	const OpenclArg args[] = {
+		ARG(w->taps), ARG(w->m), ARG(views), ARG(columns), ARG_PLACE(*in), ARG_PLACE(*out)};
+	const int64_t size[3] = {columns / 2, views, w->m.count};
+	return opencl_planes(b, TASK_waves_along_columns, size, args, COUNT(args));
+}
+
+static tomos_status along_views(tomos_backend *b, const Batch *w, int64_t views, int64_t columns)
+{
+	const OpenclPlace *in = w->taps.forth ? &w->copy : &w->image;
+	const OpenclPlace *out = w->taps.forth ? &w->image : &w->copy;
+	const OpenclArg args[] = {
+		ARG(w->taps), ARG(w->m), ARG(views), ARG(columns), ARG_PLACE(*in), ARG_PLACE(*out)};
+	const int64_t size[3] = {columns, views / 2, w->m.count};
+	return opencl_planes(b, TASK_waves_along_views, size, args, COUNT(args));
+}
+
+/* Some of the waves. */
+static tomos_status damp_band(tomos_backend *b, const Batch *w, const PrepBand *band)
+{
+	const OpenclArg sum[] = {ARG(w->m), ARG(*band), ARG_PLACE(w->circle), ARG_PLACE(w->image),
+		ARG_PLACE(w->sums)};
+	const OpenclArg subtract[] = {ARG(w->m), ARG(*band), ARG_PLACE(w->circle),
+		ARG_PLACE(w->sums), ARG_PLACE(w->image)};
+	const int64_t sums[3] = {band->columns, band->count, w->m.count};
+	const int64_t all[3] = {band->columns, band->views, w->m.count};
+	TRY(opencl_planes(b, TASK_waves_wave_sums, sums, sum, COUNT(sum)));
+	return opencl_planes(b, TASK_waves_subtract_waves, all, subtract, COUNT(subtract));
+}
+
+static tomos_status damp(tomos_backend *b, const Batch *w, int64_t views, int64_t columns)
+{
+	const double sigma = w->sigma;
+	int64_t most = min64(views / 2, (int64_t)fmin(REACH * sigma, (double)views));
+	const OpenclArg args[] = {ARG(views), ARG_PLACE(w->circle)};
+	TRY(opencl_line(b, TASK_waves_circle, views, args, COUNT(args)));
+	for (int64_t f = 0; f <= most; f += WAVES) {
+		PrepBand band = {(int32_t)views, (int32_t)columns, (int32_t)f,
+			(int32_t)min64(WAVES, most + 1 - f), {0}};
+		for (int64_t k = f; k < f + band.count; k++)
+			band.factor[k - f] =
+				(float)(exp(-0.5 * (double)(k * k) / (sigma * sigma)) *
+					(k == 0 || 2 * k == views ? 1 : 2) / (double)views);
+		TRY(damp_band(b, w, &band));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status run_batch(tomos_backend *b, Batch *w)
+{
+	TRY(pad(b, w));
+	w->taps.forth = 1;
+	for (int k = 0; k < w->levels; k++) {
+		int64_t views = w->m.views >> k, columns = w->m.columns >> k;
+		TRY(along_columns(b, w, views, columns));
+		TRY(along_views(b, w, views, columns));
+		TRY(damp(b, w, views / 2, columns / 2));
+	}
+	w->taps.forth = 0;
+	for (int k = w->levels - 1; k >= 0; k--) {
+		int64_t views = w->m.views >> k, columns = w->m.columns >> k;
+		TRY(along_views(b, w, views, columns));
+		TRY(along_columns(b, w, views, columns));
+	}
+	return crop(b, w);
+}
+
+static tomos_status wavelet_run(tomos_backend *b, PrepWork *work, PrepData *d, float *scratch)
+{
+	const PrepSpec *s = &work->spec;
+	Batch w = {.m = images_of(s, d),
+		.n = prep_shape(d),
+		.taps = taps_of(s),
+		.sigma = s->ring_sigma,
+		.levels = s->ring_levels};
+	const int64_t batch = w.m.count, size = batch * w.m.views * w.m.columns;
+	TRY(opencl_place(b, d->data, &w.data));
+	TRY(opencl_place(b, scratch, &w.image));
+	w.copy = w.sums = w.circle = w.image;
+	w.copy.at += size;
+	w.sums.at += 2 * size;
+	w.circle.at += 2 * size + 2 * batch * WAVES * w.m.columns;
+	for (w.m.first = 0; w.m.first < d->rows; w.m.first += batch) {
+		w.m.count = min64(batch, d->rows - w.m.first);
+		TRY(run_batch(b, &w));
+	}
+	return TOMOS_OK;
+}
+
+const PrepStep opencl_prep_wavelet = {wavelet_floats, wavelet_run};
