@@ -57,6 +57,8 @@ WRAP_CALL(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned flags), (even
 WRAP_CALL(cudaEventDestroy, (cudaEvent_t event), (event), -1)
 WRAP_CALL(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), (event, stream), 0)
 WRAP_CALL(cudaEventSynchronize, (cudaEvent_t event), (event), 0)
+WRAP_CALL(cudaEventElapsedTime, (float *milliseconds, cudaEvent_t begin, cudaEvent_t end),
+	(milliseconds, begin, end), 0)
 WRAP_CALL(cudaDeviceSynchronize, (void), (), 0)
 WRAP_CALL(cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr what, int device),
 	(value, what, device), 0)

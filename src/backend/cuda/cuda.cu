@@ -67,6 +67,7 @@ static void cuda_close(tomos_backend *backend)
 		if (d->staged[i])
 			cudaEventDestroy(d->staged[i]);
 	}
+	cuda_copies_free(d);
 	for (int i = 0; i < d->textures.count; i++)
 		cudaDestroyTextureObject(d->textures.of[i]);
 	for (int i = 0; i < SCRATCHES; i++)
@@ -109,6 +110,8 @@ static tomos_status cuda_open(tomos_backend *backend, const char *argument)
 	d->slices_most = INT64_MAX;
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_mutex_init(&d->queue.lock, NULL);
+	for (int k = 0; k < COUNT(d->copies); k++)
+		pthread_mutex_init(&d->copies[k].lock, NULL);
 	backend->own = d;
 	backend->device = number + 1;
 	backend->group_memory =
@@ -367,6 +370,8 @@ static const BackendMemory cuda_memory = {
 	.upload_overlapped = cuda_upload_overlapped,
 	.pin = cuda_pin,
 	.unpin = cuda_unpin,
+	.copy_begin = cuda_copy_begin,
+	.copy_end = cuda_copy_end,
 	.limit_scratch = cuda_limit_scratch,
 	.free_bytes = cuda_free_bytes,
 	.counts = cuda_counts,

@@ -94,6 +94,14 @@ typedef struct {
 	cudaEvent_t last;
 } CudaQueue;
 
+/* Copies that overlap kernels, in a stream of their own; events before and after the copy of each
+ * slot. */
+typedef struct {
+	pthread_mutex_t lock; /* keeps the two events of a copy next to it in the stream */
+	cudaStream_t stream;  /* NULL: no copy yet */
+	cudaEvent_t begun[COPY_SLOTS], ended[COPY_SLOTS];
+} CudaCopies;
+
 typedef struct {
 	int number, sms;
 	cudaStream_t stream;
@@ -109,6 +117,7 @@ typedef struct {
 	double *total, *total_device;      /* their sum, in mapped host memory */
 	float *stage[STAGES];              /* pinned staging buffers */
 	cudaEvent_t staged[STAGES];        /* recorded after the GPU's last access to each buffer */
+	CudaCopies copies[2];              /* of each CopyDirection */
 	CudaScratch scratch[SCRATCHES];    /* see cuda_scratch */
 	int64_t scratch_most, filter_most; /* limits of scratch memory: projection kernels,
 	                                    * filters; in floats */
@@ -245,6 +254,11 @@ tomos_status cuda_sync(tomos_backend *backend);
 tomos_status cuda_upload(tomos_backend *backend, float *data, const tomos_array *host);
 tomos_status cuda_upload_overlapped(tomos_backend *backend, float *data, const tomos_array *host);
 tomos_status cuda_download(tomos_backend *backend, const float *data, const tomos_array *host);
+tomos_status cuda_copy_begin(tomos_backend *backend, CopyDirection direction, int slot,
+	void *device, void *host, int64_t bytes);
+tomos_status cuda_copy_end(
+	tomos_backend *backend, CopyDirection direction, int slot, double *seconds);
+void cuda_copies_free(CudaDevice *d);
 float *cuda_direct_pointer(tomos_backend *backend, const tomos_array *array);
 tomos_status cuda_pin(tomos_backend *backend, float *data, int64_t count);
 void cuda_unpin(tomos_backend *backend, float *data);

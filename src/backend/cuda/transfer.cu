@@ -190,6 +190,76 @@ float *cuda_direct_pointer(tomos_backend *b, const tomos_array *array)
 	return array->data;
 }
 
+/* ---- copies that overlap kernels ------------------------------------------------------------- */
+
+static cudaError_t make_event(cudaEvent_t *event)
+{
+	return *event ? cudaSuccess : cudaEventCreateWithFlags(event, cudaEventBlockingSync);
+}
+
+static cudaError_t copy_locked(
+	CudaCopies *c, CopyDirection direction, int slot, void *device, void *host, int64_t bytes)
+{
+	bool up = direction == COPY_UPLOAD;
+	cudaError_t error = cudaSuccess;
+	if (!c->stream)
+		error = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
+	if (error == cudaSuccess)
+		error = make_event(&c->begun[slot]);
+	if (error == cudaSuccess)
+		error = make_event(&c->ended[slot]);
+	if (error == cudaSuccess)
+		error = cudaEventRecord(c->begun[slot], c->stream);
+	if (error == cudaSuccess)
+		error = cudaMemcpyAsync(up ? device : host, up ? host : device, (size_t)bytes,
+			up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, c->stream);
+	if (error == cudaSuccess)
+		error = cudaEventRecord(c->ended[slot], c->stream);
+	return error;
+}
+
+tomos_status cuda_copy_begin(tomos_backend *b, CopyDirection direction, int slot, void *device,
+	void *host, int64_t bytes)
+{
+	CudaCopies *c = &device_of(b)->copies[direction];
+	TRY(cuda_use(b));
+	pthread_mutex_lock(&c->lock);
+	cudaError_t error = copy_locked(c, direction, slot, device, host, bytes);
+	pthread_mutex_unlock(&c->lock);
+	CUDA_TRY(error, "a transfer");
+	return TOMOS_OK;
+}
+
+tomos_status cuda_copy_end(tomos_backend *b, CopyDirection direction, int slot, double *seconds)
+{
+	CudaCopies *c = &device_of(b)->copies[direction];
+	float milliseconds = 0;
+	TRY(cuda_use(b));
+	if (!c->ended[slot]) /* copy_begin failed */
+		return TOMOS_OK;
+	CUDA_TRY(cudaEventSynchronize(c->ended[slot]), "a transfer");
+	if (cudaEventElapsedTime(&milliseconds, c->begun[slot], c->ended[slot]) == cudaSuccess)
+		*seconds += 1e-3 * (double)milliseconds;
+	cudaGetLastError(); /* a copy that failed after its first event has no duration */
+	return TOMOS_OK;
+}
+
+void cuda_copies_free(CudaDevice *d)
+{
+	for (int k = 0; k < COUNT(d->copies); k++) {
+		CudaCopies *c = &d->copies[k];
+		for (int i = 0; i < COPY_SLOTS; i++) {
+			if (c->begun[i])
+				cudaEventDestroy(c->begun[i]);
+			if (c->ended[i])
+				cudaEventDestroy(c->ended[i]);
+		}
+		if (c->stream)
+			cudaStreamDestroy(c->stream);
+		pthread_mutex_destroy(&c->lock);
+	}
+}
+
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 static void plan_release(tomos_backend *backend, void *data)

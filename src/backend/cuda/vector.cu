@@ -167,6 +167,71 @@ static tomos_status cuda_max_abs(tomos_backend *backend, int64_t n, const float 
 	return run_sum<Largest>(backend, n, x, x, result);
 }
 
+/* ---- numbers of a file ----------------------------------------------------------------------- */
+
+static __device__ void store_number(float x, const Encoding &how, void *stored, int64_t i)
+{
+	double number = ((double)x - how.offset) / how.scale;
+	number = number >= 0 ? fmin(floor(number + 0.5), how.bytes == 1 ? 255. : 65535.) : 0;
+	if (how.bytes == 1)
+		((unsigned char *)stored)[i] = (unsigned char)number;
+	else
+		((unsigned short *)stored)[i] = (unsigned short)number;
+}
+
+/* As element_encode of src/io: the same bits. counts: values that are not finite, and of integers
+ * those outside the window. */
+static __global__ void encode_kernel(
+	int64_t n, const float *x, const Encoding how, void *stored, unsigned long long *counts)
+{
+	const bool integers = how.bytes < (int)sizeof(float);
+	int bad = 0, cut = 0;
+	int64_t stride = (int64_t)gridDim.x * blockDim.x;
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
+		float value = x[i];
+		bad += !isfinite(value);
+		cut += integers && (value < how.low || value > how.high);
+		if (integers)
+			store_number(value, how, stored, i);
+	}
+	if (bad)
+		atomicAdd(&counts[0], (unsigned long long)bad);
+	if (cut)
+		atomicAdd(&counts[1], (unsigned long long)cut);
+}
+
+/* The counts use the memory of partial sums. */
+static tomos_status encode_locked(CudaDevice *d, int64_t n, const float *x, const Encoding *how,
+	void *stored, int64_t counts[2])
+{
+	unsigned long long found[2], *device = (unsigned long long *)(void *)d->partial;
+	CUDA_TRY(cudaMemsetAsync(device, 0, sizeof found, d->stream), "numbers of a file");
+	encode_kernel<<<cuda_blocks(n, THREADS, MOST_BLOCKS), THREADS, 0, d->stream>>>(
+		n, x, *how, stored, device);
+	CUDA_LAUNCHED("numbers of a file");
+	CUDA_TRY(cudaMemcpyAsync(found, device, sizeof found, cudaMemcpyDeviceToHost, d->stream),
+		"numbers of a file");
+	d->counts.waits++;
+	CUDA_TRY(cudaStreamSynchronize(d->stream), "numbers of a file");
+	counts[0] = (int64_t)found[0];
+	counts[1] = (int64_t)found[1];
+	return TOMOS_OK;
+}
+
+static tomos_status cuda_encode(tomos_backend *b, int64_t n, const float *x, const Encoding *how,
+	void *stored, int64_t counts[2])
+{
+	CudaDevice *d = device_of(b);
+	counts[0] = counts[1] = 0;
+	if (n == 0)
+		return cuda_sync(b);
+	TRY(cuda_use(b));
+	pthread_mutex_lock(&d->lock);
+	tomos_status status = encode_locked(d, n, x, how, stored, counts);
+	pthread_mutex_unlock(&d->lock);
+	return status;
+}
+
 /* ---- fields ---------------------------------------------------------------------------------- */
 
 static __device__ float field_square(const float *y, int64_t n, int parts, int64_t i)
@@ -272,4 +337,5 @@ static tomos_status cuda_gradient_adjoint(
 	return run_differences(b, gradient_adjoint_kernel, shape, parts, field, x);
 }
 
-const BackendVector cuda_vector = {BACKEND_VECTOR(cuda), .residual = cuda_residual};
+const BackendVector cuda_vector = {
+	BACKEND_VECTOR(cuda), .residual = cuda_residual, .encode = cuda_encode};
