@@ -10,7 +10,7 @@ CUDA ?= ON
 FUZZ_SECONDS ?= 60
 # Executions of each instead, where not 0.
 FUZZ_RUNS ?= 0
-# ON: `make lint` without clang's static analyser.
+# ON: `make lint` without clang's static analyser, `make sanitize` with fewer tests.
 QUICK ?= OFF
 # Workloads of `make bench`; none: all of them.
 WORKLOADS ?=
@@ -38,13 +38,13 @@ demo:
 
 test:
 	@scripts/setup --test
-	@$(call build,release)
+	@$(call build,release) -t fast_tests
 	@cd build && $(CTEST) -L fast
 
 # What runs on an OpenCL device is compiled by its driver, whichever compiler the rest has, and scripts that
 # start the command many times say no more of a compiler than the library's own tests.
 test-clang:
-	@$(call build,clang)
+	@$(call build,clang) -t fast_tests
 	@cd build-clang && $(CTEST) -L fast -LE "^(rules|cli|octave)$$" -E "^opencl_|^test_readme$$"
 
 test-python:
@@ -69,17 +69,20 @@ test-long:
 	@$(MAKE) --no-print-directory test-clang
 	@$(call build,asan) -t tomos_command
 	@python3 tests/faults/campaign.py build-asan/tomos build/tests/libfault_calls.so --kinds EIO,ENOSPC,memory --stride 29
+	@$(MAKE) --no-print-directory sanitize QUICK=OFF
 	@$(call build,tsan) -t long_thread_jobs
 	@$(STEADY) build-tsan/tests/long_thread_jobs
 	@scripts/lint
 
-# What starts the command many times has no threads of its own to look at, nor have files and
-# geometries; scans of scanners and real ones are computed by the same threads as all others.
+# Threads: what starts the command many times has no threads of its own to look at, nor have files and
+# geometries; scans of scanners and real ones are computed by the same threads as all others. QUICK: the
+# tests of threads themselves and of whole runs, which use the threads of all other parts.
 sanitize:
-	@$(call build,asan)
+	@$(call build,asan) -t fast_tests
 	@cd build-asan && $(CTEST) -L fast
-	@$(call build,tsan)
-	@cd build-tsan && $(STEADY) $(CTEST) -L fast -LE "^(io|geom|rules|install)$$" -E "_command|recipe|full_disk|measured|damaged_run|^test_cli$$|scanner|real_scans|^test_align$$"
+	@$(call build,tsan) -t $(if $(filter ON,$(QUICK)),fast_base fast_run tomos_command,fast_tests)
+	@cd build-tsan && $(STEADY) $(CTEST) -L fast $(if $(filter ON,$(QUICK)),-L "^(base|run)$$") \
+		-LE "^(io|geom|rules|install)$$" -E "_command|recipe|full_disk|measured|damaged_run|^test_cli$$|scanner|real_scans|^test_align$$"
 
 lint:
 	@scripts/setup
@@ -124,7 +127,7 @@ help:
 #: make test-neon   the kernels of 64-bit ARM processors, under qemu
 #: make test-gpu    the tests of operators and methods on an NVIDIA GPU, some under its sanitizers as well
 #: make test-long   all tests, and lint
-#: make sanitize    the fast tests with address, undefined and thread sanitizers
+#: make sanitize    the fast tests with address, undefined and thread sanitizers; QUICK=ON: threads of fewer tests
 #: make lint        clang-tidy, cppcheck, format and folder rule; QUICK=ON: without clang's static analyser
 #: make format      clang-format over the sources
 #: make fuzz        fuzz the file readers; FUZZ_SECONDS=60 each, or FUZZ_RUNS=1000000

@@ -5,8 +5,8 @@ set(device_fast test_adjoint test_kernels test_truth test_orientation test_hard_
 	test_opencl test_matrix_device test_composite test_art test_stack_kernels test_tune test_fans
 	test_split_symmetry test_prep_device test_resident test_truncation)
 # Some of them once more on two devices, which may be the same one.
-set(devices_fast test_adjoint test_kernels test_hard_views)
-set(devices_long test_truth test_orientation test_analytic)
+set(devices_fast test_adjoint test_kernels)
+set(devices_long test_hard_views test_truth test_orientation test_analytic)
 set(device_long test_anisotropic test_analytic test_analytic_space test_analytic_steps test_analytic_angles
 	test_analytic_views
 	test_analytic_region test_feldkamp test_real_scans)
