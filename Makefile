@@ -76,10 +76,10 @@ test-long:
 
 # Threads: what starts the command many times has no threads of its own to look at, nor have files and
 # geometries; scans of scanners and real ones are computed by the same threads as all others. QUICK: the
-# tests of threads themselves and of whole runs, which use the threads of all other parts.
+# tests of threads themselves and of whole runs, which use the threads of all other parts; of addresses, all but heavy tests.
 sanitize:
 	@$(call build,asan) -t fast_tests
-	@cd build-asan && $(CTEST) -L fast
+	@cd build-asan && $(CTEST) -L fast $(if $(filter ON,$(QUICK)),-LE "^heavy$$")
 	@$(call build,tsan) -t $(if $(filter ON,$(QUICK)),fast_base fast_run tomos_command,fast_tests)
 	@cd build-tsan && $(STEADY) $(CTEST) -L fast $(if $(filter ON,$(QUICK)),-L "^(base|run)$$") \
 		-LE "^(io|geom|rules|install)$$" -E "_command|recipe|full_disk|measured|damaged_run|^test_cli$$|scanner|real_scans|^test_align$$"
@@ -127,7 +127,7 @@ help:
 #: make test-neon   the kernels of 64-bit ARM processors, under qemu
 #: make test-gpu    the tests of operators and methods on an NVIDIA GPU, some under its sanitizers as well
 #: make test-long   all tests, and lint
-#: make sanitize    the fast tests with address, undefined and thread sanitizers; QUICK=ON: threads of fewer tests
+#: make sanitize    the fast tests with address, undefined and thread sanitizers; QUICK=ON: fewer of them
 #: make lint        clang-tidy, cppcheck, format and folder rule; QUICK=ON: without clang's static analyser
 #: make format      clang-format over the sources
 #: make fuzz        fuzz the file readers; FUZZ_SECONDS=60 each, or FUZZ_RUNS=1000000
