@@ -100,6 +100,10 @@ static int copy_data(const settings *s, copy *c)
 	DO(copy_shape(c, s->operands[0]));
 	DO(output_open(&c->to, to, &s->file, copy_content(c), c->shape));
 	DO(copy_window(c));
+	/* Units of a grid or views from the command line are the usual ones. */
+	bool own = !s->views.views_file[0] && !s->input.voxel_count;
+	DO(lib(tomos_file_set_units(
+		c->to.file, own ? c->info.length_unit : NULL, c->info.value_unit)));
 	DO(output_describe(c->to.file, to, c->has_grid ? &c->grid : NULL, c->scan));
 	DO(file_each(c->from, "converting", copy_portion, c));
 	DO(lib(tomos_file_commit(c->to.file)));

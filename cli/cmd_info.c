@@ -39,20 +39,22 @@ static int print_range(tomos_file *file, const tomos_file_info *info)
 	if (code != DONE)
 		return code;
 	if (r.finite)
-		printf("values    %g to %g, mean %g\n", r.low, r.high, r.sum / (double)r.finite);
+		printf("values    %g to %g, mean %g%s%s\n", r.low, r.high, r.sum / (double)r.finite,
+			info->value_unit[0] ? ", in " : "", info->value_unit);
 	printf("non-finite %lld of %lld\n", (long long)r.other, (long long)(r.other + r.finite));
 	return DONE;
 }
 
-static int print_grid(const tomos_file *file)
+static int print_grid(const tomos_file *file, const tomos_file_info *info)
 {
 	tomos_grid g;
 	int code = lib(tomos_file_grid(file, &g));
 	if (code == DONE)
-		printf("grid      %lld x %lld x %lld voxels (x y z) of %g x %g x %g,\n"
+		printf("grid      %lld x %lld x %lld voxels (x y z) of %g x %g x %g%s%s,\n"
 		       "          the first at (%g, %g, %g)\n",
 			(long long)g.n[0], (long long)g.n[1], (long long)g.n[2], g.step[0],
-			g.step[1], g.step[2], g.first[0], g.first[1], g.first[2]);
+			g.step[1], g.step[2], length_unit(info)[0] ? " " : "", length_unit(info),
+			g.first[0], g.first[1], g.first[2]);
 	return code;
 }
 
@@ -226,7 +228,7 @@ static int info_file(const settings *s, const char *path)
 	if (tomos_file_levels(file) > 1)
 		printf("levels    %d, this is %d\n", tomos_file_levels(file), (int)s->file.level);
 	if (info.has_grid)
-		DO(print_grid(file));
+		DO(print_grid(file, &info));
 	if (info.has_geometry)
 		DO(print_geometry(s, file));
 	else if (s->info.draw[0])

@@ -55,6 +55,8 @@ int cmd_prep(const settings *s)
 	if (tomos_prepared_note(prepared))
 		say("%s\n", tomos_prepared_note(prepared));
 	DO(prepare_all(prepared, &data));
+	DO(output_range(&out, &data));
+	DO(lib(tomos_file_set_units(out.file, tomos_prepared_unit(prepared), NULL)));
 	DO(output_write(&out, &data, NULL, views ? scan : NULL));
 done:
 	output_close(&out);

@@ -117,8 +117,8 @@ static int show_draw(tomos_file *file, montage *p)
 
 /* ---- what the planes are -------------------------------------------------------------- */
 
-static void plane_title(
-	const montage *p, int axis, const tomos_grid *grid, const char *length, char title[64])
+static void plane_title(const montage *p, int axis, const tomos_grid *grid,
+	const tomos_file_info *info, char title[64])
 {
 	static const char *const planes[3] = {"xy", "xz", "yz"}, *const across[3] = {"z", "y", "x"};
 	static const char *const frames[3] = {"view %lld", "sinogram, row %lld", "column %lld"};
@@ -126,15 +126,16 @@ static void plane_title(
 	double place = grid->first[2 - axis] + (double)at * grid->step[2 - axis];
 	if (!p->volume)
 		snprintf(title, 64, frames[axis], at);
-	else if (strcmp(length, "mm") == 0)
-		snprintf(title, 64, "%s, %s = %.4g mm", planes[axis], across[axis], place);
+	else if (size_known(info))
+		snprintf(title, 64, "%s, %s = %.4g %s", planes[axis], across[axis], place,
+			info->length_unit);
 	else
 		snprintf(title, 64, "%s, %s %lld", planes[axis], across[axis], at);
 }
 
 /* The size of samples is that of a volume's grid; frames and plain arrays have square ones. */
 static void make_sheet(
-	const montage *p, const tomos_grid *grid, bool has_grid, const char *length, sheet *to)
+	const montage *p, const tomos_grid *grid, const tomos_file_info *info, sheet *to)
 {
 	for (int axis = 0; axis < 3; axis++) {
 		plane *one = &to->planes[to->count];
@@ -142,11 +143,11 @@ static void make_sheet(
 			continue;
 		*one = (plane){p->pixels + p->left[axis], plane_width(p, axis),
 			plane_height(p, axis), p->width, {1, 1}, ""};
-		if (p->volume && has_grid) {
+		if (p->volume && info->has_grid) {
 			one->step[0] = fabs(grid->step[axis == 2 ? 1 : 0]);
 			one->step[1] = fabs(grid->step[axis == 0 ? 1 : 2]);
 		}
-		plane_title(p, axis, grid, length, one->title);
+		plane_title(p, axis, grid, info, one->title);
 		to->count++;
 	}
 }
@@ -159,12 +160,11 @@ static int draw_sheet(const settings *s, const montage *p, const tomos_file *fil
 	int code = has_grid ? lib(tomos_file_grid(file, &grid)) : DONE;
 	if (code != DONE)
 		return code;
-	bool known = has_grid && size_known(grid.step);
-	const char *length = p->volume ? length_unit(known) : "pixels";
+	const char *length = p->volume ? length_unit(info) : "pixels";
 	sheet all = {.low = range[0], .high = range[1], .length = length};
 	canvas c;
-	make_sheet(p, &grid, has_grid, length, &all);
-	all.unit = s->show.unit[0] ? s->show.unit : value_unit(known, range[0]);
+	make_sheet(p, &grid, info, &all);
+	all.unit = s->show.unit[0] ? s->show.unit : info->value_unit;
 	int thin = sheet_drop_thin(&all);
 	if (thin > 0)
 		note("note: %d plane%s of less than an eighth of the others' size %s left out\n",

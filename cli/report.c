@@ -36,14 +36,14 @@ void page_free(page *p)
 
 const char *page_length(const page *p)
 {
-	return p->known ? length_unit(true) : "pixels";
+	return p->known ? "mm" : "pixels";
 }
 
 static void look_units(page *p, const tomos_grid *grid)
 {
 	snprintf(p->unit, sizeof p->unit, "%s",
 		p->s->run.hu_count > 0 ? "HU"
-		: p->known             ? value_unit(true, 0)
+		: p->known             ? "1/mm"
 				       : "1/pixel");
 	snprintf(p->size, sizeof p->size, "%lld × %lld × %lld", (long long)grid->n[0],
 		(long long)grid->n[1], (long long)grid->n[2]);
@@ -211,16 +211,14 @@ static double time_limit(const page *p)
 	return given && text_real(given, &limit) ? limit : fmax(LIMIT, SHARE * p->run_seconds);
 }
 
-/* The pixels before binning. A size of 1 that neither the file nor an option says is that of a scan
- * without one. */
+/* The pixels before binning. */
 static void look_pixel(page *p, shown_scan *t)
 {
 	const tomos_view *v = tomos_geometry_list(tomos_prepared_geometry(t->look->prepared));
 	double bin = (double)t->look->bin;
 	t->pixel[0] = sqrt(v->u[0] * v->u[0] + v->u[1] * v->u[1] + v->u[2] * v->u[2]) / bin;
 	t->pixel[1] = sqrt(v->v[0] * v->v[0] + v->v[1] * v->v[1] + v->v[2] * v->v[2]) / bin;
-	p->known = t->info.pixel > 0 || settings_given(p->s, GROUP_scan, "pixel") ||
-		   t->pixel[0] != 1 || t->pixel[1] != 1;
+	p->known = strcmp(tomos_prepared_unit(t->look->prepared), "mm") == 0;
 }
 
 void page_look(void *user, const tomos_run_look *look)

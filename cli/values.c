@@ -5,8 +5,6 @@
 #include "cli.h"
 
 #define TAIL 0.001 /* fraction of the values beyond the range, at each end */
-#define LEAST_ATTENUATION \
-	(-10.0) /* 1/mm; noise and artefacts are not lower, Hounsfield units are */
 
 /* ---- range -------------------------------------------------------------------------------- */
 
@@ -52,17 +50,14 @@ int range_of(const float *values, int64_t count, double *low, double *high)
 
 /* ---- units -------------------------------------------------------------------------------- */
 
-bool size_known(const double step[3])
+bool size_known(const tomos_file_info *info)
 {
-	return fabs(step[0]) != 1 || fabs(step[1]) != 1 || fabs(step[2]) != 1;
+	return info->has_grid && info->length_unit[0] && strcmp(info->length_unit, "pixel") != 0;
 }
 
-const char *length_unit(bool known)
+const char *length_unit(const tomos_file_info *info)
 {
-	return known ? "mm" : "voxels";
-}
-
-const char *value_unit(bool known, double low)
-{
-	return known && low >= LEAST_ATTENUATION ? "1/mm" : "";
+	if (!info->has_grid)
+		return "voxels";
+	return strcmp(info->length_unit, "pixel") == 0 ? "pixels" : info->length_unit;
 }

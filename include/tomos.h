@@ -310,6 +310,8 @@ typedef struct tomos_file_info {
 	int64_t shape[3];
 	int has_grid, has_geometry;
 	int64_t unpacked; /* 1: while it is open, an unpacked copy of it is in $TMPDIR */
+	const char *length_unit; /* "mm"; "pixel": the size of pixels is not known; "": not said */
+	const char *value_unit;  /* "1/mm", "HU", ...; "": not said */
 } tomos_file_info;
 
 /* Reading: the kind is found from the content. A directory is a TIFF stack. */
@@ -333,6 +335,11 @@ TOMOS_API const char *tomos_output_format(const char *path);
 TOMOS_API tomos_status tomos_file_create(tomos_file **file, const char *path, tomos_content content,
 	const int64_t shape[3], const tomos_file_options *options);
 TOMOS_API tomos_status tomos_file_set_grid(tomos_file *file, const tomos_grid *grid);
+/* Units of lengths and values, at most 15 letters, as in tomos_file_info; NULL leaves them as they
+ * are. Without this call lengths are in mm, except for steps of 1, and the unit of values is not
+ * known. Formats without a place for units ignore them. */
+TOMOS_API tomos_status tomos_file_set_units(
+	tomos_file *file, const char *length, const char *value);
 TOMOS_API tomos_status tomos_file_set_geometry(tomos_file *file, const tomos_geometry *scan);
 /* Provenance: a text stored as process/NAME in HDF5 files; other formats ignore it. */
 TOMOS_API tomos_status tomos_file_set_text(tomos_file *file, const char *name, const char *text);
@@ -1044,6 +1051,8 @@ TOMOS_API tomos_status tomos_prepared_pose(tomos_prepared *prepared, tomos_backe
 TOMOS_API int tomos_prepared_searched(const tomos_prepared *prepared, tomos_axis *axis);
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
+/* The unit of lengths: "mm"; "pixel" where the size of pixels is not known; "": not said. */
+TOMOS_API const char *tomos_prepared_unit(const tomos_prepared *prepared);
 /* The grid of the slices `rows` names, FIRST:END as in the run's options, "" for all. Geometry
  * and rows are those of these slices from then on, which is rejected where a slice needs more
  * than a row of its own. *first, unless NULL: the number of the first slice, the detector row it

@@ -56,15 +56,15 @@ static void values(view_source *s, FILE *json)
 {
 	int64_t count = 0;
 	float *data = source_sample(s, &count);
-	bool volume = strcmp(s->content, "volume") == 0;
 	double range[2];
 	count = data ? sort_finite(data, count) : 0;
 	sorted_range(data, count, &range[0], &range[1]);
 	double low = count ? (double)data[0] : 0, high = count ? (double)data[count - 1] : 1;
 	if (!(low < high))
 		high = low + 1;
-	fprintf(json, ",\"value_unit\":\"%s\",\"range\":",
-		volume ? value_unit(s->has_grid && size_known(s->step), range[0]) : "");
+	fputs(",\"value_unit\":", json);
+	json_text(json, s->value_unit);
+	fputs(",\"range\":", json);
 	numbers(json, range, 2);
 	histogram(json, data, count, low, high);
 	free(data);
@@ -87,7 +87,6 @@ static void levels(const view_source *s, FILE *json)
 
 bool source_describe(view_source *s, FILE *json)
 {
-	bool known = source_is_scan(s) || size_known(s->step);
 	const double size[3] = {fabs(s->step[0]), fabs(s->step[1]), fabs(s->step[2])};
 	fputs("{\"name\":", json);
 	json_text(json, s->name);
@@ -99,7 +98,8 @@ bool source_describe(view_source *s, FILE *json)
 	numbers(json, s->step, 3);
 	fputs(",\"origin\":", json);
 	numbers(json, s->origin, 3);
-	fprintf(json, ",\"unit\":\"%s\"", s->has_grid ? length_unit(known) : "");
+	fputs(",\"unit\":", json);
+	json_text(json, s->unit);
 	levels(s, json);
 	values(s, json);
 	fputc('}', json);

@@ -62,6 +62,7 @@ static void describe(view_source *s)
 	s->level_count = 1;
 	s->levels[0] = (view_level){{i->views, i->rows, i->columns}, {1, 1, 1}};
 	s->has_grid = i->pixel > 0;
+	snprintf(s->unit, sizeof s->unit, "%s", s->has_grid ? "mm" : "");
 	s->step[0] = 1;
 	s->step[1] = i->pixel > 0 ? i->pixel_height : 1;
 	s->step[2] = i->pixel > 0 ? i->pixel : 1;

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include "io/io.h"
 
 tomos_status grid_get(const GridNumbers *grid, const File *file, const char *name, double **values,
@@ -58,22 +57,6 @@ void grid_check(GridNumbers *grid)
 	for (int i = 0; i < 3; i++)
 		grid->known &=
 			isfinite(grid->first[i]) && isfinite(grid->step[i]) && grid->step[i] != 0;
-}
-
-double unit_in_mm(const char *unit)
-{
-	static const struct {
-		const char *names;
-		double mm;
-	} units[] = {{"mm|millimeter|millimetre|millimeters|millimetres", 1},
-		{"um|\xc2\xb5m|\xce\xbcm|micron|microns|micrometer|micrometre|micrometers", 1e-3},
-		{"nm|nanometer|nanometre|nanometers", 1e-6},
-		{"cm|centimeter|centimetre|centimeters", 10}, {"m|meter|metre|meters|metres", 1000},
-		{"angstrom", 1e-7}, {"inch", 25.4}};
-	for (int i = 0; i < COUNT(units); i++)
-		if (choice_index(units[i].names, unit) >= 0)
-			return units[i].mm;
-	return 1;
 }
 
 /* The decimal number of fewest digits that is this float: 0.1F gives 0.1. */

@@ -118,6 +118,8 @@ bool hdf5_attribute(hid_t object, const char *name, const char *text)
 {
 	hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
 	hid_t attribute = H5I_INVALID_HID;
+	if (H5Aexists(object, name) > 0)
+		(void)H5Adelete(object, name);
 	if (type >= 0 && space >= 0 && H5Tset_size(type, strlen(text)) >= 0)
 		attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
 	bool written = attribute >= 0 && H5Awrite(attribute, type, text) >= 0;

@@ -118,10 +118,27 @@ static tomos_status put_text_locked(const File *file, const char *name, const ch
 	return written ? TOMOS_OK : hdf5_reject(TOMOS_IO, file->path, name, "cannot be written");
 }
 
+/* "name@attribute"; an object that is not there has none. */
+static tomos_status put_attribute_locked(const File *file, const char *name, const char *text)
+{
+	const Hdf5 *own = file->own;
+	const char *mark = strchr(name, '@');
+	char path[256];
+	snprintf(path, sizeof path, "%.*s", (int)(mark - name), name);
+	if (!hdf5_has(own->file, path))
+		return TOMOS_OK;
+	hid_t object = H5Oopen(own->file, path, H5P_DEFAULT);
+	bool written = object >= 0 && hdf5_attribute(object, mark + 1, text);
+	hdf5_drop(object);
+	written &= hdf5_landed(hdf5_disk_failure(own->file));
+	return written ? TOMOS_OK : hdf5_reject(TOMOS_IO, file->path, name, "cannot be written");
+}
+
 tomos_status hdf5_put_text(File *file, const char *name, const char *text)
 {
 	Quiet quiet = hdf5_enter();
-	return hdf5_leave(quiet, put_text_locked(file, name, text));
+	return hdf5_leave(quiet, strchr(name, '@') ? put_attribute_locked(file, name, text)
+						   : put_text_locked(file, name, text));
 }
 
 /* ---- strings and names ----------------------------------------------------------------------- */

@@ -47,7 +47,6 @@ bool nexus_begin(const File *file)
 {
 	static const char none[3][AXIS_NAME] = {".", ".", "."};
 	const Hdf5 *own = file->own;
-	bool volume = file->content == TOMOS_VOLUME;
 	hid_t entry = make_group(own->file, "/entry", "NXentry");
 	hid_t plot = entry >= 0 ? make_group(own->file, PLOT, "NXdata") : H5I_INVALID_HID;
 	bool made = plot >= 0 && hdf5_attribute(own->file, "NX_class", "NXroot") &&
@@ -55,12 +54,8 @@ bool nexus_begin(const File *file)
 		    hdf5_attribute(entry, "default", "data") &&
 		    hdf5_attribute(plot, "signal", "data") && put_names(plot, "axes", none) &&
 		    hdf5_attribute(own->dataset, "interpretation", "image") &&
-		    hdf5_attribute(own->dataset, "long_name",
-			    volume ? "attenuation (1/mm)" : "projections") &&
 		    H5Lcreate_hard(own->file, file->dataset, own->file, PLOT "/data", H5P_DEFAULT,
 			    H5P_DEFAULT) >= 0;
-	if (made && volume)
-		made = hdf5_attribute(own->dataset, "units", "1/mm");
 	hdf5_drop(plot);
 	hdf5_drop(entry);
 	return made;
@@ -74,9 +69,8 @@ static bool put_axis(hid_t file, const char *name, hsize_t count, double first, 
 	for (hsize_t i = 0; i < count; i++)
 		places[i] = first + (double)i * step;
 	hid_t axis = hdf5_make(file, name, H5T_NATIVE_DOUBLE, 1, &count, 0);
-	bool written =
-		axis >= 0 && hdf5_attribute(axis, "units", "mm") &&
-		H5Dwrite(axis, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, places) >= 0;
+	bool written = axis >= 0 && H5Dwrite(axis, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+					    places) >= 0;
 	hdf5_drop(axis);
 	mem_free(places);
 	return written;

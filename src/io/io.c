@@ -62,6 +62,7 @@ static tomos_status open_into(File *file, const tomos_file_options *options)
 		return TOMOS_OK;
 	file->type = element_name(file->element);
 	TRY(shape_count(file->shape, &count));
+	TRY(units_read(file));
 	return scale_read(file);
 }
 
@@ -165,7 +166,9 @@ static tomos_status create_into(File *file, tomos_content content, const int64_t
 	if (!file->temporary)
 		TRY(file_temporary(&file->temporary, file->path, file->overwrite));
 	TRY(file->format->create(file));
-	return file->dataset ? TOMOS_OK : mem_text(&file->dataset, "");
+	if (!file->dataset)
+		TRY(mem_text(&file->dataset, ""));
+	return file->continued && !file->part ? units_read(file) : TOMOS_OK;
 }
 
 tomos_status io_create(File **file, const char *path, tomos_content content, const int64_t shape[3],

@@ -17,6 +17,13 @@ typedef struct {
 	bool swapped; /* opposite of the native byte order */
 } Element;
 
+/* Units of lengths and of values, see units.c; "": not known. */
+enum { UNIT_NAME = 16, UNITS_TEXT = 64 };
+typedef struct {
+	char length[UNIT_NAME], value[UNIT_NAME];
+	bool set; /* the unit of lengths; otherwise it is mm by convention */
+} FileUnits;
+
 /* An open file of any format; `own` is private to the format. */
 struct tomos_file {
 	const Format *format;
@@ -29,6 +36,7 @@ struct tomos_file {
 	uint32_t *checksums;    /* writing: of the stored bytes of each index of the first axis */
 	unsigned char *written; /* one per index of the first axis; NULL when reading */
 	int64_t shape[3];
+	FileUnits units;
 	tomos_content content;
 	bool overwrite, committed;
 	bool bare;           /* opened by io_look: without data */
@@ -342,8 +350,18 @@ void grid_put(GridNumbers *grid, const File *file, const char *name, const doubl
 void grid_scale(GridNumbers *grid, double factor); /* to another unit */
 void grid_mirror_xy(GridNumbers *grid);            /* between LPS and RAS coordinates */
 void grid_check(GridNumbers *grid);                /* unknown if a number cannot be right */
-/* A unit of length by its name; 1 for names that are not known. */
-double unit_in_mm(const char *unit);
+/* A unit of length by its name: how many mm it is, and "mm" as the unit of the file; of a name that
+ * is not known 1, and the name. */
+double unit_take(char unit[UNIT_NAME], const char *name);
+bool unit_is_plain(const char *unit); /* short, without quotes and other marks */
+/* Takes the unit that the first letters of a text are, without blanks after it; others are left. */
+void unit_copy(char unit[UNIT_NAME], const char *text, size_t length);
+/* "values in 1/mm, lengths in mm", and finding that in a text. */
+void units_say(const File *file, char text[UNITS_TEXT]);
+void units_find(File *file, const char *text);
+/* As attributes and texts, in formats that have them. */
+tomos_status units_write(File *file);
+tomos_status units_read(File *file);
 double float_as_written(float number);
 
 /* The path of a file that the header at `path` names: relative to the folder of the header. */

@@ -34,6 +34,7 @@ typedef struct {
 
 typedef struct {
 	const char *path;
+	File *file;
 	char *text;
 	int64_t local; /* offset of data that follow the header */
 	char data_file[512];
@@ -41,6 +42,7 @@ typedef struct {
 	int64_t axes[DIMENSIONS];
 	double spacing[DIMENSIONS], offset[DIMENSIONS], turn[DIMENSIONS * DIMENSIONS];
 	bool has_size, has_spacing, big, packed;
+	double length; /* of the unit, in mm */
 	int64_t skip, channels;
 	Element element;
 } Header;
@@ -127,6 +129,10 @@ static tomos_status take_line(Header *h, const char *key, const char *value)
 		h->skip = strtoll(value, NULL, 10);
 	if (is_key(key, "ElementNumberOfChannels"))
 		h->channels = strtoll(value, NULL, 10);
+	if (is_key(key, "Comment"))
+		units_find(h->file, value);
+	if (is_key(key, "DistanceUnits"))
+		h->length = unit_take(h->file->units.length, value);
 	if (is_key(key, "ElementDataFile"))
 		snprintf(h->data_file, sizeof h->data_file, "%s", value);
 	return TOMOS_OK;
@@ -228,17 +234,23 @@ static tomos_status open_data(File *file, Mhd *mhd, const Header *h)
 	return plain_check(plain, file, mhd->data_path);
 }
 
-/* Takes the grid if its axes are at most mirrored. */
+/* Takes the grid if its axes are at most mirrored. In ITK lengths are in mm unless a file says
+ * otherwise; spacings of 1 are those of a file without any. */
 static void take_grid(Mhd *mhd, const Header *h)
 {
 	GridNumbers *grid = &mhd->grid;
+	bool sized = false;
 	grid->known = h->has_spacing;
 	for (int i = 0; i < DIMENSIONS; i++) {
 		double sign = h->rank == DIMENSIONS ? h->turn[i * DIMENSIONS + i] : 1;
 		grid->known &= fabs(sign) == 1 && h->spacing[i] > 0;
 		grid->first[i] = h->offset[i];
 		grid->step[i] = h->spacing[i] * sign;
+		sized |= h->spacing[i] != 1;
 	}
+	grid_scale(grid, h->length);
+	if (sized && grid->known && !h->file->units.length[0])
+		snprintf(h->file->units.length, UNIT_NAME, "mm");
 }
 
 static tomos_status open_header(File *file, Mhd *mhd, Header *h)
@@ -262,6 +274,8 @@ static tomos_status open_header(File *file, Mhd *mhd, Header *h)
 static tomos_status mhd_open(File *file, const tomos_file_options *options)
 {
 	Header h = {.path = file->path,
+		.file = file,
+		.length = 1,
 		.spacing = {1, 1, 1},
 		.turn = {1, 0, 0, 0, 1, 0, 0, 0, 1},
 		.channels = 1};
@@ -298,13 +312,16 @@ static const char *last_part(const char *path)
 
 /* Comment lines of `bytes` in total, blank after the keyword; ITK rejects lines of 500
  * characters. */
-static void put_comments(char *text, int bytes)
+static void put_comments(const File *file, char *text, int bytes)
 {
-	static const char start[] = "Comment = tomos";
+	char start[32 + UNITS_TEXT], units[UNITS_TEXT];
 	int lines = (bytes + COMMENT - 1) / COMMENT;
+	units_say(file, units);
+	int length =
+		snprintf(start, sizeof start, "Comment = tomos%s%s", units[0] ? ", " : "", units);
 	memset(text, ' ', (size_t)bytes);
 	for (int i = 0; i < lines; i++) {
-		memcpy(text + bytes * i / lines, start, sizeof start - 1);
+		memcpy(text + bytes * i / lines, start, (size_t)length);
 		text[bytes * (i + 1) / lines - 1] = '\n';
 	}
 }
@@ -315,13 +332,14 @@ static tomos_status write_text(File *file, const Mhd *mhd)
 	const int64_t *n = file->shape;
 	const double *first = mhd->grid.first, *step = mhd->grid.step;
 	bool local = mhd->header < 0;
-	char text[HEADER], rest[HEADER], grid[256] = "";
+	char text[HEADER], rest[HEADER], grid[288] = "";
 	if (mhd->grid.known)
 		snprintf(grid, sizeof grid,
 			"TransformMatrix = %d 0 0 0 %d 0 0 0 %d\nOffset = %.17g %.17g %.17g\n"
-			"ElementSpacing = %.17g %.17g %.17g\n",
+			"ElementSpacing = %.17g %.17g %.17g\n%s",
 			step[0] < 0 ? -1 : 1, step[1] < 0 ? -1 : 1, step[2] < 0 ? -1 : 1, first[0],
-			first[1], first[2], fabs(step[0]), fabs(step[1]), fabs(step[2]));
+			first[1], first[2], fabs(step[0]), fabs(step[1]), fabs(step[2]),
+			strcmp(file->units.length, "mm") == 0 ? "DistanceUnits = mm\n" : "");
 	int length = snprintf(rest, sizeof rest,
 		"ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = %s\n"
 		"CompressedData = False\n%sDimSize = %lld %lld %lld\nElementType = %s\n"
@@ -329,10 +347,10 @@ static tomos_status write_text(File *file, const Mhd *mhd)
 		__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? "True" : "False", grid, (long long)n[2],
 		(long long)n[1], (long long)n[0], type_name(file->element),
 		local ? "LOCAL" : last_part(mhd->data_path));
-	if (length > HEADER - 32)
+	if (length > HEADER - 32 - UNITS_TEXT)
 		return fail(TOMOS_BAD_VALUE, "'%s': the name is too long for a MetaImage file",
 			file->path);
-	put_comments(text, HEADER - length);
+	put_comments(file, text, HEADER - length);
 	memcpy(text + HEADER - length, rest, (size_t)length);
 	if (!local)
 		TRY(flat_cut(mhd->header, file->path, HEADER));

@@ -222,7 +222,7 @@ static void take_quaternion(GridNumbers *grid, const Header *h)
 
 /* The matrix, or else the rotation, or else the distances of voxels alone, unless they are all 1 of
  * no unit: then the file was written without a grid. */
-static void take_grid(GridNumbers *grid, const Header *h)
+static void take_grid(File *file, GridNumbers *grid, const Header *h)
 {
 	const Layout *l = h->layout;
 	double m[3][4] = {{0}};
@@ -243,6 +243,8 @@ static void take_grid(GridNumbers *grid, const Header *h)
 	}
 	grid_scale(grid, unit == UNIT_M ? 1000 : unit == UNIT_MICRON ? 1e-3 : 1);
 	grid_check(grid);
+	if (unit >= UNIT_M && unit <= UNIT_MICRON)
+		snprintf(file->units.length, UNIT_NAME, "mm");
 }
 
 /* The quaternion of a matrix of signs, and its first number ("qfac"), -1 with a reflection. */
@@ -257,7 +259,7 @@ static void put_quaternion(Header *h, const double step[3])
 	field_put(h, l->quatern, 2, x && y && !z);
 }
 
-static void put_grid(Header *h, GridNumbers grid)
+static void put_grid(Header *h, GridNumbers grid, bool sized)
 {
 	const Layout *l = h->layout;
 	grid_mirror_xy(&grid);
@@ -270,7 +272,26 @@ static void put_grid(Header *h, GridNumbers grid)
 	}
 	field_put(h, l->qform, 0, 1); /* coordinates of the scanner */
 	field_put(h, l->sform, 0, 1);
-	field_put(h, l->units, 0, UNIT_MM);
+	field_put(h, l->units, 0, sized ? UNIT_MM : 0);
+}
+
+/* ---- the description ------------------------------------------------------------------------- */
+
+enum { TEXT = 80 };
+
+static void take_text(File *file, const Header *h)
+{
+	char text[TEXT + 1] = "";
+	memcpy(text, h->bytes + h->layout->text.at, TEXT);
+	units_find(file, text);
+}
+
+static void put_text(const File *file, Header *h)
+{
+	char text[TEXT] = "", units[UNITS_TEXT];
+	units_say(file, units);
+	snprintf(text, sizeof text, "tomos%s%s", units[0] ? "; " : "", units);
+	memcpy(h->bytes + h->layout->text.at, text, sizeof text);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -326,7 +347,8 @@ static tomos_status nifti_open(File *file, const tomos_file_options *options)
 	TRY(read_header(file, own, &h));
 	TRY(take_shape(file, &h));
 	TRY(take_type(file, &h));
-	take_grid(&own->grid, &h);
+	take_grid(file, &own->grid, &h);
+	take_text(file, &h);
 	double data = field_get(&h, h.layout->data, 0);
 	if (!(data >= (double)h.layout->size && data <= 0x1p53))
 		return fail(TOMOS_BAD_FILE, "'%s': its data begin at byte %g, in the header",
@@ -366,9 +388,9 @@ static tomos_status write_header(const File *file, const Nifti *own)
 	field_put(&h, l->data, 0, (double)own->plain.data);
 	field_put(&h, l->slope, 0, file->scale);
 	field_put(&h, l->inter, 0, file->offset);
-	memcpy(h.bytes + l->text.at, "tomos", 5);
+	put_text(file, &h);
 	if (own->grid.known)
-		put_grid(&h, own->grid);
+		put_grid(&h, own->grid, strcmp(file->units.length, "mm") == 0);
 	/* The bytes between header and data are zero: no extension. */
 	TRY(flat_write(own->plain.descriptor, file->path, l->size, "\0\0\0", 4));
 	return flat_write(own->plain.descriptor, file->path, 0, h.bytes, l->size);

@@ -31,7 +31,8 @@ typedef struct {
 	bool has_spacings, has_directions, has_origin;
 	bool big, packed;
 	bool anterior, right; /* y and x of the space are opposite to those of grids */
-	double unit;
+	char unit[UNIT_NAME], sample_unit[UNIT_NAME]; /* of lengths and values */
+	double unit_mm;                               /* how long that unit is */
 	int64_t line_skip, byte_skip;
 	char data_file[512];
 	Element element;
@@ -125,7 +126,13 @@ static void take_unit(Header *h, const char *value)
 	const char *quote = strchr(value, '"');
 	if (quote)
 		snprintf(unit, sizeof unit, "%.*s", (int)strcspn(quote + 1, "\""), quote + 1);
-	h->unit = unit_in_mm(unit);
+	h->unit_mm = unit_take(h->unit, unit);
+}
+
+static void take_sample_unit(Header *h, const char *value)
+{
+	value += value[0] == '"';
+	unit_copy(h->sample_unit, value, strcspn(value, "\""));
 }
 
 static bool is_field(const char *field, const char *name)
@@ -146,6 +153,8 @@ static void take_place(Header *h, const char *field, const char *value)
 		h->has_spacings = take_numbers(value, h->spacings, DIMENSIONS) == DIMENSIONS;
 	if (is_field(field, "space units") || is_field(field, "units"))
 		take_unit(h, value);
+	if (is_field(field, "sample units") || is_field(field, "sampleunits"))
+		take_sample_unit(h, value);
 }
 
 static tomos_status take_field(Header *h, const char *field, const char *value)
@@ -245,7 +254,7 @@ static void take_grid(GridNumbers *grid, const Header *h)
 		grid->first[i] *= signs[i];
 		grid->step[i] *= signs[i];
 	}
-	grid_scale(grid, h->unit);
+	grid_scale(grid, h->unit_mm);
 	grid_check(grid);
 }
 
@@ -336,6 +345,8 @@ static tomos_status open_header(File *file, Nrrd *own, Header *h)
 	file->element = h->element;
 	file->element.swapped = h->big != native && h->element.bytes > 1;
 	take_grid(&own->grid, h);
+	memcpy(file->units.length, h->unit, sizeof h->unit);
+	memcpy(file->units.value, h->sample_unit, sizeof h->sample_unit);
 	return file->bare ? TOMOS_OK : open_data(file, own, h);
 }
 
@@ -355,7 +366,7 @@ static tomos_status read_text(Header *h)
 
 static tomos_status nrrd_open(File *file, const tomos_file_options *options)
 {
-	Header h = {.path = file->path, .unit = 1};
+	Header h = {.path = file->path, .unit_mm = 1};
 	Nrrd *own;
 	(void)options;
 	TRY(nrrd_new(file, &own));
@@ -391,19 +402,25 @@ static tomos_status write_header(const File *file, const Nrrd *own)
 {
 	const int64_t *n = file->shape;
 	const double *first = own->grid.first, *step = own->grid.step;
-	char text[HEADER + 1], grid[512] = "";
+	char text[HEADER + 1], grid[512] = "", units[128] = "", sample[64] = "";
+	const FileUnits *u = &file->units;
 	const char *type = type_name(file->element);
+	if (u->length[0])
+		snprintf(units, sizeof units, "space units: \"%s\" \"%s\" \"%s\"\n", u->length,
+			u->length, u->length);
+	if (u->value[0])
+		snprintf(sample, sizeof sample, "sample units: \"%s\"\n", u->value);
 	if (own->grid.known)
 		snprintf(grid, sizeof grid,
 			"space: left-posterior-superior\n"
 			"space directions: (%.17g,0,0) (0,%.17g,0) (0,0,%.17g)\n"
-			"space origin: (%.17g,%.17g,%.17g)\nspace units: \"mm\" \"mm\" \"mm\"\n",
-			step[0], step[1], step[2], first[0], first[1], first[2]);
+			"space origin: (%.17g,%.17g,%.17g)\n%s",
+			step[0], step[1], step[2], first[0], first[1], first[2], units);
 	int length = snprintf(text, sizeof text,
 		"NRRD0005\ntype: %.*s\ndimension: 3\n%ssizes: %lld %lld %lld\n"
-		"kinds: domain domain domain\nendian: %s\nencoding: raw\n# tomos",
+		"kinds: domain domain domain\n%sendian: %s\nencoding: raw\n# tomos",
 		(int)strcspn(type, "|"), type, grid, (long long)n[2], (long long)n[1],
-		(long long)n[0], __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? "big" : "little");
+		(long long)n[0], sample, __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? "big" : "little");
 	memset(text + length, ' ', (size_t)(HEADER - length));
 	text[HEADER - 2] = text[HEADER - 1] = '\n';
 	return flat_write(own->plain.descriptor, file->path, 0, text, HEADER);

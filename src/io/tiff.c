@@ -280,11 +280,25 @@ tomos_status tiff_make(File *file, Tiff **own)
 	return TOMOS_OK;
 }
 
+static tomos_status take_text(File *file, const Tiff *own)
+{
+	TIFF *tiff = own->tiff;
+	int64_t size;
+	if (own->stack)
+		TRY(tiff_open_file(&tiff, &size, own->names[0]));
+	tiff_take_text(file, tiff);
+	if (own->stack)
+		TIFFClose(tiff);
+	return TOMOS_OK;
+}
+
 static tomos_status tiff_open(File *file, const tomos_file_options *options)
 {
 	(void)options;
 	Tiff *own;
 	char *where;
+	if (file->bare)
+		return TOMOS_OK;
 	TRY(tiff_make(file, &own));
 	TRY(own->stack ? open_stack(file, own) : open_pages(file, own));
 	int64_t axes[3] = {own->count, own->page.height, own->page.width};
@@ -292,7 +306,13 @@ static tomos_status tiff_open(File *file, const tomos_file_options *options)
 	TRY(mem_printf(&where, "'%s'", file->path));
 	tomos_status status = shape_take(file->shape, axes, 3, where);
 	mem_free(where);
-	return status;
+	return status == TOMOS_OK ? take_text(file, own) : status;
+}
+
+static tomos_status tiff_get(const File *file, const char *name, double **values, int64_t shape[2])
+{
+	const Tiff *own = file->own;
+	return own ? grid_get(&own->grid, file, name, values, shape) : TOMOS_OK;
 }
 
 typedef struct {
@@ -405,6 +425,7 @@ const Format format_tiff = {
 	.finish = tiff_finish,
 	.close = tiff_close,
 	.read_back = tiff_read_back,
+	.get = tiff_get,
 	.put = tiff_put,
 	.sources = tiff_sources,
 };

@@ -54,6 +54,9 @@ tomos_status page_same(const Page *page, const Page *next, const char *path, int
 tomos_status page_check_size(const char *path, const Page *page, int64_t count, int64_t size);
 tomos_status page_read(const Place *at, const Page *page, const Extract *part, void *stored);
 
+/* The grid and the units that the description of the current page says. */
+void tiff_take_text(File *file, TIFF *tiff);
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* The description of a volume, with the zero at its end; its room is a constant of the file. */
@@ -61,7 +64,7 @@ int64_t tiff_text(const File *file, char *text);
 int64_t tiff_text_room(const Tiff *own);
 bool tiff_is_ome(const char *path);
 /* Pixels per unit of length, as fractions. */
-void tiff_resolution(const Tiff *own, uint32_t x[2], uint32_t y[2], int *unit);
+void tiff_resolution(const File *file, uint32_t x[2], uint32_t y[2], int *unit);
 void tiff_rational(double number, uint32_t fraction[2]);
 
 tomos_status tiff_put(File *file, const char *name, const double *values, const int64_t shape[2]);

@@ -150,7 +150,7 @@ static tomos_status make_front(
 	*length = data_at(own, pages, 0, 0);
 	TRY(mem_zeroed(bytes, *length, 1, "TIFF directories"));
 	put_header(*bytes, own);
-	tiff_resolution(own, fractions[0], fractions[1], &front.unit);
+	tiff_resolution(file, fractions[0], fractions[1], &front.unit);
 	memcpy(*bytes + header_bytes(own), fractions, FRACTIONS);
 	front.text = tiff_text(file, (char *)*bytes + text_at(own));
 	unsigned char *at = *bytes + directory_at(own, 0);

@@ -2,6 +2,8 @@
  * are at the end of the file ("appended, raw"); also read in base64 and compressed by zlib, as
  * VTK writes them.
  *
+ * The unit of values is VTK's UNITS_LABEL, that of lengths is in a comment.
+ *
  * Voxels are VTK's points, so Origin is the centre of the first. Mirrored axes are signs of
  * Direction, which VTK reads since version 9: spacings are positive there.
  * https://docs.vtk.org/en/latest/design_documents/VTKFileFormats.html
@@ -11,7 +13,7 @@
 #include <string.h>
 #include "io/vti.h"
 
-enum { LARGEST_HEADER = 1 << 16, HEADER = 1024, LENGTH = 8 };
+enum { LARGEST_HEADER = 1 << 16, HEADER = 1536, LENGTH = 8 };
 
 static const char trailer[] = "\n  </AppendedData>\n</VTKFile>\n";
 
@@ -185,6 +187,25 @@ static void take_grid(GridNumbers *grid, Header *h, const Tags *t, const int64_t
 	grid_check(grid);
 }
 
+/* Comment and label of files that tomos wrote; the label is VTK's, which others write as well. */
+static void take_units(File *file, Header *h, const Tags *t)
+{
+	char text[512];
+	const char *key = find_tag(t->array, "InformationKey"),
+		   *end = strstr(t->array, "</DataArray>");
+	snprintf(text, sizeof text, "%s", h->text);
+	char *comment = strstr(text, "<!--"), *close = comment ? strstr(comment, "-->") : NULL;
+	if (close) {
+		*close = 0;
+		units_find(file, comment);
+	}
+	if (!key || (end && key > end) || !attribute_is(h, key, "name", "UNITS_LABEL"))
+		return;
+	const char *value = strchr(key, '>');
+	if (value)
+		unit_copy(file->units.value, value + 1, strcspn(value + 1, "<"));
+}
+
 /* Where the array begins, from the header's text; -1: it does not say. */
 static int64_t array_at(Header *h, const Tags *t)
 {
@@ -279,6 +300,7 @@ static tomos_status open_header(File *file, Vti *own, Header *h)
 	TRY(take_shape(file, h, &tags, low));
 	TRY(take_type(file, h, &tags));
 	take_grid(&own->grid, h, &tags, low);
+	take_units(file, h, &tags);
 	TRY(describe_array(file, h, &tags, &array));
 	return file->bare ? TOMOS_OK : open_array(file, &own->plain, &array);
 }
@@ -311,7 +333,7 @@ static tomos_status write_header(const File *file, const Vti *own)
 {
 	const int64_t *n = file->shape;
 	const GridNumbers *g = &own->grid;
-	char text[HEADER], extent[128], grid[256] = "";
+	char text[HEADER], extent[128], grid[256] = "", label[128] = "", units[UNITS_TEXT];
 	const char *name = file->content == TOMOS_PROJECTIONS ? "projections" : "volume";
 	uint64_t bytes = (uint64_t)(n[0] * n[1] * n[2] * file->element.bytes);
 	if (g->known)
@@ -321,17 +343,26 @@ static tomos_status write_header(const File *file, const Vti *own)
 			g->first[0], g->first[1], g->first[2], fabs(g->step[0]), fabs(g->step[1]),
 			fabs(g->step[2]), g->step[0] < 0 ? -1 : 1, g->step[1] < 0 ? -1 : 1,
 			g->step[2] < 0 ? -1 : 1);
+	if (file->units.value[0])
+		snprintf(label, sizeof label,
+			"<InformationKey name=\"UNITS_LABEL\" location=\"vtkDataArray\">%s"
+			"</InformationKey>",
+			file->units.value);
+	units_say(file, units);
 	snprintf(extent, sizeof extent, "0 %lld 0 %lld 0 %lld", (long long)n[2] - 1,
 		(long long)n[1] - 1, (long long)n[0] - 1);
 	int length = snprintf(text, sizeof text,
-		"<?xml version=\"1.0\"?>\n<VTKFile type=\"ImageData\" version=\"1.0\" "
+		"<?xml version=\"1.0\"?>\n<!-- tomos%s%s -->\n<VTKFile type=\"ImageData\" "
+		"version=\"1.0\" "
 		"byte_order=\"%s\" header_type=\"UInt64\">\n  <ImageData WholeExtent=\"%s\"%s>\n"
 		"    <Piece Extent=\"%s\">\n      <PointData Scalars=\"%s\">\n"
-		"        <DataArray type=\"%s\" Name=\"%s\" format=\"appended\" offset=\"0\"/>\n"
+		"        <DataArray type=\"%s\" Name=\"%s\" format=\"appended\" offset=\"0\">%s"
+		"</DataArray>\n"
 		"      </PointData>\n    </Piece>\n  </ImageData>\n"
 		"  <AppendedData encoding=\"raw\">\n",
+		units[0] ? ", " : "", units,
 		__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? "BigEndian" : "LittleEndian", extent, grid,
-		extent, name, type_name(file->element), name);
+		extent, name, type_name(file->element), name, label);
 	memset(text + length, ' ', (size_t)(HEADER - length));
 	text[HEADER - LENGTH - 1] = '_';
 	memcpy(text + HEADER - LENGTH, &bytes, LENGTH);

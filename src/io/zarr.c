@@ -135,6 +135,7 @@ static tomos_status open_array(File *file, const char *name)
 	memcpy(file->shape, own->array.shape, sizeof file->shape);
 	file->grain = min64(own->array.inner[0], file->shape[0]);
 	file->row_grain = min64(own->array.inner[1], file->shape[1]);
+	memcpy(file->units.length, own->levels.unit, sizeof own->levels.unit);
 	return TOMOS_OK;
 }
 

@@ -1,5 +1,5 @@
 /* OME-Zarr (NGFF 0.4 and 0.5): levels of resolution, their places in space, and the metadata that
- * are written. Lengths are in mm.
+ * are written. Lengths are in mm, or without a unit where the size of pixels is not known.
  *
  * https://ngff.openmicroscopy.org/0.5/
  */
@@ -36,7 +36,8 @@ static bool transform(ZarrPlace *place, const json_t *list, int rank)
 }
 
 /* Whether a level has a place: positive, finite steps. */
-static bool take_place(ZarrPlace *place, const json_t *dataset, const json_t *image)
+static bool take_place(
+	ZarrPlace *place, char unit[UNIT_NAME], const json_t *dataset, const json_t *image)
 {
 	const json_t *axes = json_object_get(image, "axes");
 	int rank = (int)json_array_size(axes);
@@ -50,8 +51,8 @@ static bool take_place(ZarrPlace *place, const json_t *dataset, const json_t *im
 	for (int k = 0; k < 3; k++) {
 		const json_t *axis = json_array_get(axes, (size_t)(rank - 3 + k));
 		const char *type = json_string_value(json_object_get(axis, "type"));
-		const char *unit = json_string_value(json_object_get(axis, "unit"));
-		double length = unit ? unit_in_mm(unit) : 1;
+		const char *name = json_string_value(json_object_get(axis, "unit"));
+		double length = name ? unit_take(unit, name) : 1;
 		place->scale[k] *= length;
 		place->translation[k] *= length;
 		right &= type && strcmp(type, "space") == 0 && place->scale[k] > 0 &&
@@ -93,7 +94,7 @@ tomos_status zarr_levels_parse(ZarrLevels *l, const json_t *attributes, const ch
 				"'%s': the path of level %zu is missing, or not below the file",
 				path, i);
 		TRY(mem_text(&l->paths[l->count], name));
-		l->placed &= take_place(&l->places[l->count++], item, image);
+		l->placed &= take_place(&l->places[l->count++], l->unit, item, image);
 	}
 	return TOMOS_OK;
 }
@@ -107,7 +108,7 @@ void zarr_levels_close(ZarrLevels *l)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static json_t *axes_of(bool volume, bool placed)
+static json_t *axes_of(bool volume, bool sized)
 {
 	static const char *const names[2][3] = {{"view", "y", "x"}, {"z", "y", "x"}};
 	json_t *axes = json_array();
@@ -115,7 +116,7 @@ static json_t *axes_of(bool volume, bool placed)
 		json_t *axis = json_pack("{s:s}", "name", names[volume][k]);
 		if (volume || k > 0)
 			json_object_set_new(axis, "type", json_string("space"));
-		if (placed)
+		if (sized)
 			json_object_set_new(axis, "unit", json_string("millimeter"));
 		json_array_append_new(axes, axis);
 	}
@@ -186,8 +187,9 @@ static json_t *attributes_of(const File *file, double low, double high)
 		json_array_append_new(datasets, dataset_of(i, &w->levels[i], &place));
 	json_t *image = json_pack("{s:s, s:o, s:o, s:s}", "name",
 		file->content == TOMOS_PROJECTIONS ? "projections" : "volume", "axes",
-		axes_of(file->content != TOMOS_PROJECTIONS, placed), "datasets", datasets, "type",
-		"mean");
+		axes_of(file->content != TOMOS_PROJECTIONS,
+			placed && strcmp(file->units.length, "mm") == 0),
+		"datasets", datasets, "type", "mean");
 	json_t *omero = window_of(file, low, high);
 	if (!three) {
 		json_object_set_new(image, "version", json_string("0.4"));

@@ -92,7 +92,8 @@ typedef struct {
 	int count;
 	char *paths[ZARR_LEVELS];
 	ZarrPlace places[ZARR_LEVELS]; /* in mm where the unit is known */
-	bool placed;                   /* the file has places */
+	bool placed;                   /* the file has places, */
+	char unit[UNIT_NAME];          /* in this unit; "": not said */
 } ZarrLevels;
 
 /* The levels that attributes describe; count 0: they do not. */

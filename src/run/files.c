@@ -1,5 +1,7 @@
 /* Grids and scans in files, as named numbers beside the data. */
+#include <stdio.h>
 #include <string.h>
+#include "base/vector3.h"
 #include "geom/geom.h"
 #include "io/io.h"
 
@@ -96,15 +98,44 @@ tomos_status tomos_file_set_text(File *file, const char *name, const char *text)
 	return status;
 }
 
+tomos_status tomos_file_set_units(File *file, const char *length, const char *value)
+{
+	const char *const given[2] = {length, value};
+	FileUnits *u = &file->units;
+	TRY(io_check_writable(file));
+	for (int i = 0; i < 2; i++)
+		if (given[i] && !unit_is_plain(given[i]))
+			return fail(TOMOS_BAD_VALUE,
+				"'%s': the unit '%.40s' must have at most %d letters, and no "
+				"quotes",
+				file->path, given[i], UNIT_NAME - 1);
+	if (length)
+		snprintf(u->length, UNIT_NAME, "%s", length);
+	if (value)
+		snprintf(u->value, UNIT_NAME, "%s", value);
+	u->set |= length != NULL;
+	return units_write(file);
+}
+
+/* By convention lengths are in mm. Steps of 1 are those of an array whose size is not known. */
+static void usual_unit(File *file, const double *steps, int count)
+{
+	for (int i = 0; i < count && !file->units.set; i++)
+		if (fabs(steps[i]) != 1)
+			snprintf(file->units.length, UNIT_NAME, "mm");
+}
+
 tomos_status tomos_file_set_grid(File *file, const tomos_grid *grid)
 {
 	static const int64_t shape[2] = {1, 3};
 	TRY(tomos_grid_check(grid));
 	TRY(check_grid_shape(file, grid, TOMOS_BAD_VALUE));
 	double n[3] = {(double)grid->n[0], (double)grid->n[1], (double)grid->n[2]};
+	usual_unit(file, grid->step, 3);
 	TRY(io_put(file, "grid/n", n, shape));
 	TRY(io_put(file, "grid/first", grid->first, shape));
-	return io_put(file, "grid/step", grid->step, shape);
+	TRY(io_put(file, "grid/step", grid->step, shape));
+	return units_write(file);
 }
 
 /* ---- scans -------------------------------------------------------------------------------- */
@@ -175,10 +206,14 @@ tomos_status tomos_file_set_geometry(File *file, const tomos_geometry *scan)
 	TRY(check_scan_shape(file, scan->count, scan->rows, scan->columns, TOMOS_BAD_VALUE));
 	TRY(mem_alloc(&numbers, scan->count * VIEW_NUMBERS, sizeof *numbers, "the views' numbers"));
 	geom_to_numbers(scan, numbers);
+	const tomos_view *view = &scan->views[0];
+	const double sizes[2] = {norm3(view->u), norm3(view->v)};
+	usual_unit(file, sizes, 2);
 	tomos_status status = io_put(file, "geometry/views", numbers, shape);
 	mem_free(numbers);
 	TRY(status);
-	return io_put(file, "geometry/detector", detector, two);
+	TRY(io_put(file, "geometry/detector", detector, two));
+	return units_write(file);
 }
 
 /* ---- description -------------------------------------------------------------------------- */
@@ -197,7 +232,9 @@ tomos_status tomos_file_describe(const File *file, tomos_file_info *info)
 		.content = file->content,
 		.has_grid = has_grid,
 		.has_geometry = scan != NULL,
-		.unpacked = file->unpacked};
+		.unpacked = file->unpacked,
+		.length_unit = file->units.length,
+		.value_unit = file->units.value};
 	memcpy(found.shape, file->shape, sizeof found.shape);
 	tomos_geometry_free(scan);
 	return struct_give(info, &found, "tomos_file_info");

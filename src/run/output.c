@@ -26,10 +26,27 @@ tomos_status output_put_grid(const FileRun *r)
 	return r->file->format->put ? tomos_file_set_grid(r->file, &grid) : TOMOS_OK;
 }
 
+/* Attenuation, unless the values are something else that has no name here. */
+static tomos_status put_units(const FileRun *r)
+{
+	tomos_analytic_options analytic = tomos_analytic_defaults();
+	const char *length = r->prepared->unit;
+	char value[UNIT_NAME + 2] = "";
+	TRY(options_take(&analytic, r->job->analytic, "analytic"));
+	bool filtered = r->iterates ||
+			(strcmp(analytic.filter, "none") != 0 && analytic.response_count == 0);
+	if (r->options.hu_count > 0)
+		snprintf(value, sizeof value, "HU");
+	else if (length[0] && filtered && prepared_are_integrals(r->prepared))
+		snprintf(value, sizeof value, "1/%s", length);
+	return tomos_file_set_units(r->file, length, value);
+}
+
 /* Writes the provenance of the volume: command, all options, version and geometry. */
 static tomos_status put_provenance(const FileRun *r)
 {
 	const tomos_job *job = r->job;
+	TRY(put_units(r));
 	TRY(output_put_grid(r));
 	TRY(tomos_file_set_text(r->file, "version", TOMOS_VERSION));
 	TRY(tomos_file_set_text(r->file, "method", r->method));

@@ -1,5 +1,7 @@
 /* Prepared projections for a reconstruction: opened with the settings of the file and the job. */
+#include <stdio.h>
 #include <string.h>
+#include "base/vector3.h"
 #include "prep/prep.h"
 #include "run/run.h"
 
@@ -60,6 +62,20 @@ static tomos_status check_counts(const tomos_prepared *p)
 		p->scan->path, p->info.type);
 }
 
+/* The unit of lengths. Views with pixels of 1 may be in any. */
+static void take_unit(tomos_prepared *p, const tomos_job *job, const tomos_geometry *raw)
+{
+	const char *said = p->scan->sets[TOMOS_VIEWS].file->units.length;
+	bool listed = job->views || p->scan->geometry, one = true;
+	for (int64_t i = 0; i < raw->count; i++)
+		one &= norm3(raw->views[i].u) == 1 && norm3(raw->views[i].v) == 1;
+	bool given = p->info.pixel > 0 || (job->geometry && job->geometry->pixel > 0);
+	const char *unit = listed ? one ? "" : "mm" : given ? "mm" : "pixel";
+	if (p->scan->geometry && !job->views && said[0])
+		unit = said;
+	snprintf(p->unit, sizeof p->unit, "%s", unit);
+}
+
 /* The views of the job, those of the scan file, or a geometry made from options. */
 static tomos_status raw_geometry(
 	const tomos_prepared *p, const tomos_job *job, tomos_geometry **geometry)
@@ -87,6 +103,7 @@ static tomos_status take_geometry(
 	tomos_geometry *raw = NULL;
 	tomos_status status;
 	TRY_OR_DONE(raw_geometry(p, job, &raw));
+	take_unit(p, job, raw);
 	TRY_OR_DONE(crop_geometry(p, raw));
 	TRY_OR_DONE(tomos_prep_geometry(&p->geometry, raw, &p->prep));
 	TRY_OR_DONE(prepared_axis_known(p, job, progress));
@@ -104,16 +121,27 @@ static bool has_step(const char *steps, const char *name)
 	return false;
 }
 
+static bool are_counts(const tomos_prepared *p)
+{
+	const char *quantity = p->prep.quantity;
+	return strcmp(quantity, "auto") == 0 ? p->info.flats > 0 : strcmp(quantity, "counts") == 0;
+}
+
+bool prepared_are_integrals(const tomos_prepared *p)
+{
+	bool lines = !are_counts(p) && strcmp(p->prep.quantity, "transmission") != 0;
+	return lines || has_step(p->prep.steps, "log");
+}
+
 /* Warns about settings that are valid but seldom intended. */
 static tomos_status say_unusual(const tomos_prepared *p, const tomos_job *job)
 {
 	const char *quantity = p->prep.quantity;
 	bool automatic = strcmp(quantity, "auto") == 0;
-	bool counts = automatic ? p->info.flats > 0 : strcmp(quantity, "counts") == 0;
-	if (!counts && !automatic && p->info.flats > 0)
+	if (!are_counts(p) && !automatic && p->info.flats > 0)
 		TRY(job_say(job, "warning: quantity is %s, so the scan's flats are not used",
 			quantity));
-	if ((counts || strcmp(quantity, "transmission") == 0) && !has_step(p->prep.steps, "log"))
+	if (!prepared_are_integrals(p))
 		return job_say(job,
 			"warning: steps have no log: the volume is made of transmissions, not of "
 			"line integrals");
@@ -194,6 +222,11 @@ tomos_status tomos_prepared_describe(const tomos_prepared *p, tomos_scan_info *i
 const char *tomos_prepared_note(const tomos_prepared *p)
 {
 	return p->note;
+}
+
+const char *tomos_prepared_unit(const tomos_prepared *p)
+{
+	return p->unit;
 }
 
 void tomos_prepared_close(tomos_prepared *p)

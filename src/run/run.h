@@ -20,6 +20,7 @@ struct tomos_prepared {
 	int64_t bin;                   /* rows of the scan for each prepared one */
 	int64_t first_row;             /* prepared rows before the first of the geometry's */
 	tomos_geometry *geometry;      /* after preparation */
+	char unit[UNIT_NAME];          /* of lengths: "mm", "pixel", "": not known */
 	char *note;                    /* how the axis was found, or NULL */
 	tomos_axis searched;           /* what the last search found; bytes 0: there was none */
 	bool find_scatter, find_hardening;
@@ -34,6 +35,8 @@ struct tomos_prepared {
 tomos_status prepared_axis_known(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress);
 
+/* Whether the data are line integrals after preparation. */
+bool prepared_are_integrals(const tomos_prepared *p);
 /* The column of the scan that a column of the prepared data is. */
 double prepared_column(const tomos_prepared *p, double column);
 /* Options that are `auto`: removed at first, and found when geometry and axis are known. */

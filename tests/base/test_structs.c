@@ -388,7 +388,7 @@ static void no_padding(void **state)
 	assert_int_equal(sizeof(tomos_##name), \
 		offsetof(tomos_##name, member) + sizeof(((tomos_##name *)0)->member))
 	ENDS_WITH(tuned, source);
-	ENDS_WITH(file_info, unpacked);
+	ENDS_WITH(file_info, value_unit);
 	ENDS_WITH(job, look);
 	ENDS_WITH(run_report, sent_bytes);
 	ENDS_WITH(checkpoint_info, settings);
