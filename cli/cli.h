@@ -277,10 +277,10 @@ int64_t sort_finite(float *values, int64_t count);
 /* The 0.1 and 99.9 percentiles, or all values if these are equal. */
 void sorted_range(const float *sorted, int64_t count, double *low, double *high);
 int range_of(const float *values, int64_t count, double *low, double *high);
-/* Whether the size of a volume's voxels is known, and the unit of its lengths: "" where there are
- * sizes in a unit that is not. */
+/* Whether the size of a volume's voxels is known, and the unit of its lengths, with these steps of
+ * its grid: "" where there are sizes in a unit that is not known. */
 bool size_known(const tomos_file_info *info);
-const char *length_unit(const tomos_file_info *info);
+const char *length_unit(const tomos_file_info *info, const double step[3]);
 
 /* ---- work in pieces, for progress and cancelling --------------------------------------------- */
 

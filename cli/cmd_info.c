@@ -48,13 +48,14 @@ static int print_range(tomos_file *file, const tomos_file_info *info)
 static int print_grid(const tomos_file *file, const tomos_file_info *info)
 {
 	tomos_grid g;
+	const char *unit = strcmp(info->length_unit, "pixel") == 0 ? "pixels" : info->length_unit;
 	int code = lib(tomos_file_grid(file, &g));
 	if (code == DONE)
 		printf("grid      %lld x %lld x %lld voxels (x y z) of %g x %g x %g%s%s,\n"
 		       "          the first at (%g, %g, %g)\n",
 			(long long)g.n[0], (long long)g.n[1], (long long)g.n[2], g.step[0],
-			g.step[1], g.step[2], length_unit(info)[0] ? " " : "", length_unit(info),
-			g.first[0], g.first[1], g.first[2]);
+			g.step[1], g.step[2], unit[0] ? " " : "", unit, g.first[0], g.first[1],
+			g.first[2]);
 	return code;
 }
 

@@ -59,6 +59,9 @@ int cmd_phantom(const settings *s)
 	DO(array_new(&volume, shape, "the volume"));
 	DO(output_open(&out, s->output.output, &s->file, TOMOS_VOLUME, shape));
 	DO(pieces_volume(phantom, &grid, s->phantom.samples, &volume));
+	DO(output_range(&out, &volume));
+	bool sized = fabs(grid.step[0]) != 1 || fabs(grid.step[1]) != 1 || fabs(grid.step[2]) != 1;
+	DO(lib(tomos_file_set_units(out.file, NULL, sized ? "1/mm" : NULL)));
 	DO(output_write(&out, &volume, &grid, NULL));
 done:
 	array_free(&volume);

@@ -160,7 +160,7 @@ static int draw_sheet(const settings *s, const montage *p, const tomos_file *fil
 	int code = has_grid ? lib(tomos_file_grid(file, &grid)) : DONE;
 	if (code != DONE)
 		return code;
-	const char *length = p->volume ? length_unit(info) : "pixels";
+	const char *length = p->volume ? length_unit(info, grid.step) : "pixels";
 	sheet all = {.low = range[0], .high = range[1], .length = length};
 	canvas c;
 	make_sheet(p, &grid, info, &all);

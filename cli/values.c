@@ -55,9 +55,10 @@ bool size_known(const tomos_file_info *info)
 	return info->has_grid && info->length_unit[0] && strcmp(info->length_unit, "pixel") != 0;
 }
 
-const char *length_unit(const tomos_file_info *info)
+const char *length_unit(const tomos_file_info *info, const double step[3])
 {
-	if (!info->has_grid)
+	bool ones = fabs(step[0]) == 1 && fabs(step[1]) == 1 && fabs(step[2]) == 1;
+	if (!info->has_grid || (ones && !info->length_unit[0]))
 		return "voxels";
 	return strcmp(info->length_unit, "pixel") == 0 ? "pixels" : info->length_unit;
 }

@@ -191,7 +191,7 @@ static int open_file(view_source *s)
 	/* A stack of TIFF files is checked whole when it is opened; a packed file is unpacked. */
 	s->most = strcmp(info.format, "tiff") == 0 || info.unpacked ? 1 : POOL;
 	describe_grid(s, file, &info);
-	snprintf(s->unit, sizeof s->unit, "%s", s->has_grid ? length_unit(&info) : "");
+	snprintf(s->unit, sizeof s->unit, "%s", s->has_grid ? length_unit(&info, s->step) : "");
 	snprintf(s->value_unit, sizeof s->value_unit, "%s", info.value_unit);
 	DO(describe_levels(s, file, &info));
 done:

@@ -29,13 +29,15 @@ class Info(NamedTuple):
     shape: tuple[int, int, int]
     grid: Optional[Grid]          #: of a volume, where the file has one
     geometry: Optional[Geometry]  #: of projections, where the file has one
+    unit: str = ""                #: of lengths: "mm"; "pixel" where sizes are not known; "": not said
+    value_unit: str = ""          #: of values: "1/mm", "HU", ...; "": not said
 
     def _repr_html_(self) -> str:
         return table("File", {
             "format": self.format, "numbers": self.dtype, "dataset": self.dataset,
             "content": self.content, "shape": times(self.shape),
             "grid": self.grid and repr(self.grid), "geometry": self.geometry and
-            repr(self.geometry)})
+            repr(self.geometry), "unit": self.unit, "unit of values": self.value_unit})
 
 
 @contextmanager
@@ -73,7 +75,7 @@ def info(path: _Path, dataset: str = "") -> Info:
             check(lib.file_geometry(file, ctypes.byref(handle)))
             geometry = Geometry._of(handle.value, "views")
         return Info(s.format.decode(), s.type.decode(), s.dataset.decode(), _CONTENTS[s.content],
-                    tuple(s.shape), grid, geometry)
+                    tuple(s.shape), grid, geometry, s.length_unit.decode(), s.value_unit.decode())
 
 
 def read(path: _Path, first: int = 0, count: Optional[int] = None, dataset: str = "",
@@ -119,11 +121,14 @@ def read_box(path: _Path, first: Sequence[int] = (0, 0, 0), count: Optional[Sequ
 
 def write(path: _Path, data: Array, *, grid: Optional[Grid] = None,
           geometry: Optional[Geometry] = None, content: Optional[str] = None,
-          overwrite: bool = False) -> None:
+          overwrite: bool = False, unit: Optional[str] = None,
+          value_unit: Optional[str] = None) -> None:
     """Writes an array, with its grid or geometry where the format can store it.
 
     The extension selects the format: .h5, .npy, .tiff, .mha, .nii.gz, .ome.zarr, ..., or a final / for a folder of TIFF
     files. `content` is "volume" or "projections"; by default projections if there is a geometry.
+    `unit` is that of lengths, by default mm except for voxels or pixels of 1, and "pixel" where sizes are not known; `value_unit`
+    that of the values, "1/mm" or "HU".
 
     >>> scan = tomos.parallel(views=4, columns=8)
     >>> tomos.write("scan.h5", np.zeros(scan.shape), geometry=scan)
@@ -139,6 +144,8 @@ def write(path: _Path, data: Array, *, grid: Optional[Grid] = None,
     file = new(lib.file_create, os.fsencode(path), _CONTENTS.index(content), Shape(*array.shape),
                ctypes.byref(options))
     try:
+        check(lib.file_set_units(file, *(None if u is None else u.encode()
+                                         for u in (unit, value_unit))))
         if grid is not None:
             check(lib.file_set_grid(file, ctypes.byref(grid._struct)))
         if geometry is not None:

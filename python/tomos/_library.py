@@ -80,7 +80,8 @@ class DifferenceStruct(SizedStruct):
 
 class FileInfoStruct(SizedStruct):
     _fields_ = [*_members(c_char_p, "format type dataset"), ("content", c_int),
-                ("shape", c_int64 * 3), *_members(c_int, "has_grid has_geometry")]
+                ("shape", c_int64 * 3), *_members(c_int, "has_grid has_geometry"),
+                ("unpacked", c_int64), *_members(c_char_p, "length_unit value_unit")]
 
 
 class ScanInfoStruct(SizedStruct):
@@ -199,6 +200,7 @@ _FUNCTIONS = {
     "file_geometry": (c_int, [_P, _NEW]),
     "file_create": (c_int, [_NEW, _S, c_int, Shape, _P]),
     "file_set_grid": (c_int, [_P, _G]),
+    "file_set_units": (c_int, [_P, _S, _S]),
     "file_set_geometry": (c_int, [_P, _P]),
     "file_write": (c_int, [_P, _I, _I, _P]),
     "file_commit": (c_int, [_P]),

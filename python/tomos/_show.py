@@ -15,7 +15,6 @@ from ._files import _CONTENTS, _open, info
 from ._geometry import Grid
 from ._library import Shape, lib
 
-_LEAST_ATTENUATION = -10  # as of `tomos show`
 _AXES = {"volume": ("z", "y", "x"), "projections": ("view", "row", "column")}
 
 
@@ -38,6 +37,7 @@ class _Source:
     def __init__(self, data: Any, grid: Optional[Grid], content: Optional[str]) -> None:
         self.path = data if isinstance(data, (str, os.PathLike)) else None
         found = info(self.path) if self.path is not None else None
+        self.unit, self.value_unit = (found.unit, found.value_unit) if found else ("mm", "")
         if found is not None:
             self.array, self.shape = None, found.shape
             grid = grid or found.grid
@@ -148,15 +148,16 @@ def _shown(source: _Source) -> list[int]:
 
 
 def show(data: Union[Array, str, os.PathLike], grid: Optional[Grid] = None, *,
-         content: Optional[str] = None, at: Any = None, window: Any = None, unit: str = "mm",
-         value: Optional[str] = None) -> np.ndarray:
+         content: Optional[str] = None, at: Any = None, window: Any = None,
+         unit: Optional[str] = None, value: Optional[str] = None) -> np.ndarray:
     """Draws three planes of a volume, or a projection and two sinograms, with a bar of values.
 
     `data` is an array or the name of a file, of which only the planes are read. With a grid, that of
     the file or `grid`, the sides are lengths. `at` are the indices (z, y, x) of the planes or (view,
     row, column), by default the middle; `window` the values that are black and white; `content`
     "volume" or "projections", by default that of the file, else a volume; `unit` and `value` the
-    labels of lengths and values, by default attenuation where there is a grid. Returns the axes of matplotlib, which must be installed.
+    labels of lengths and values, by default the units of the file, and mm and nothing for an array. Returns the axes of matplotlib,
+    which must be installed.
 
     >>> axes = tomos.show(tomos.phantom("shepp-logan", tomos.Grid((8, 16, 16))), at=(3, 8, 8))
     >>> [ax.get_title() for ax in axes]
@@ -166,21 +167,20 @@ def show(data: Union[Array, str, os.PathLike], grid: Optional[Grid] = None, *,
     source = _Source(data, grid, content)
     chosen = source.middle(at)
     shown = _shown(source)
+    unit = source.unit if unit is None else unit
     planes = [source.plane(axis, chosen[axis]) for axis in shown]
     limits = _window(planes, window)
     figure, axes = pyplot.subplots(1, len(shown), figsize=(4.2 * len(shown) + 0.8, 4),
                                    squeeze=False, layout="constrained")
     for ax, axis, image in zip(axes[0], shown, planes):
         drawn = _draw(ax, source, axis, chosen[axis], image, unit, limits)
-    # Without lengths there is no unit; Hounsfield units have values that no attenuation has.
-    attenuation = source.grid is not None and unit and limits[0] >= _LEAST_ATTENUATION
-    name = value if value is not None else f"attenuation (1/{unit})" if attenuation else ""
-    figure.colorbar(drawn, ax=list(axes[0]), label=name, shrink=0.85)
+    figure.colorbar(drawn, ax=list(axes[0]), shrink=0.85,
+                    label=source.value_unit if value is None else value)
     return axes[0]
 
 
 def browse(data: Union[Array, str, os.PathLike], grid: Optional[Grid] = None, *,
-           content: Optional[str] = None, unit: str = "mm") -> Any:
+           content: Optional[str] = None, unit: Optional[str] = None) -> Any:
     """A slice browser for notebooks: plane, index and window by sliders. Needs matplotlib and
     ipywidgets; arguments as of `tomos.show`.
 
@@ -189,6 +189,7 @@ def browse(data: Union[Array, str, os.PathLike], grid: Optional[Grid] = None, *,
     widgets = need("ipywidgets", "tomos.browse")
     pyplot = need("matplotlib.pyplot", "tomos.browse")
     source = _Source(data, grid, content)
+    length = source.unit if unit is None else unit
     names = _AXES[source.content]
     low, high = _window([source.plane(0, source.shape[0] // 2)], None)
     across = widgets.ToggleButtons(options=[(f"across {n}", i) for i, n in enumerate(names)])
@@ -206,7 +207,7 @@ def browse(data: Union[Array, str, os.PathLike], grid: Optional[Grid] = None, *,
     def draw(across: int, index: int, window: tuple[float, float]) -> None:
         index = min(index, source.shape[across] - 1)
         _, ax = pyplot.subplots(figsize=(6, 5), layout="constrained")
-        drawn = _draw(ax, source, across, index, source.plane(across, index), unit, window)
+        drawn = _draw(ax, source, across, index, source.plane(across, index), length, window)
         ax.figure.colorbar(drawn, ax=ax)
         pyplot.show()
 

@@ -94,7 +94,10 @@ tomos_status units_write(File *file)
 		return TOMOS_OK;
 	for (int i = 0; i < COUNT(places); i++)
 		TRY(put_attribute(file, places[i], "units", u->length));
-	return put_attribute(file, file->dataset, "units", u->value);
+	TRY(put_attribute(file, file->dataset, "units", u->value));
+	char name[UNIT_NAME + 16];
+	snprintf(name, sizeof name, "values (%s)", u->value);
+	return put_attribute(file, "entry/data/data", "long_name", u->value[0] ? name : "values");
 }
 
 /* A unit that cannot be one of tomos is that of another program, and is left. */

@@ -98,8 +98,11 @@ has "lengths are voxels" unknown.svg " voxels<"
 if grep -q "mm<" unknown.svg; then bad "millimetres of an unknown size"; else ok "no millimetres"; fi
 check "voxels that are longer along z" 0 show long.h5 -o long.svg
 has "lengths are millimetres" long.svg "1/mm<"
-check "Hounsfield units" 0 show ball.h5 --range=-1000,1000 -o hu.svg
-if grep -q "1/mm" hu.svg; then bad "a unit of Hounsfield units"; else ok "no unit"; fi
+"$tomos" project ball --geometry parallel --columns 24 --rows 4 --views 24 --pixel 0.1 -q -o rays.h5 &&
+	"$tomos" recon rays.h5 --hu 1,0.5 -q -o hu.nrrd || exit 1
+check "Hounsfield units" 0 show hu.nrrd --range=-5,10 -o hu.svg
+has "of the file" hu.svg ">HU<"
+if grep -q "1/mm" hu.svg; then bad "another unit of Hounsfield units"; else ok "no other"; fi
 
 "$tomos" phantom ball --size 32,32,8 --voxel 0.1,0.1,0.4 -q -o flat.h5 || exit 1
 check "long voxels" 0 show flat.h5 -o flat.svg

@@ -30,7 +30,7 @@ def volume(tmp_path):
     data = value(*places(GRID))
 
     def write(name):
-        tomos.write(tmp_path / name, data, grid=GRID)
+        tomos.write(tmp_path / name, data, grid=GRID, value_unit="1/mm")
         return tmp_path / name
     return SimpleNamespace(data=data, write=write, folder=tmp_path)
 
@@ -226,7 +226,7 @@ def test_silx(volume):
     from silx.io import open as silx_open
     with silx_open(str(volume.write("v.nxs"))) as file:
         found = nxdata.get_default(file)
-        assert found.is_valid and found.signal_name == "attenuation (1/mm)"
+        assert found.is_valid and found.signal_name == "values (1/mm)"
         assert found.axes_dataset_names == ["z", "y", "x"]
         np.testing.assert_array_equal(found.signal[()], volume.data)
         np.testing.assert_allclose(found.axes[1][()], GRID.first[1] + GRID.step[1] * np.arange(4))

@@ -65,7 +65,7 @@ def test_volume_with_lengths(pyplot, tmp_path):
     """Every picture shows at a place the value of that place; all lengths grow right and up."""
     z, y, x = places(GRID)
     volume = (x + 10 * y + 100 * z).astype(np.float32)
-    tomos.write(tmp_path / "v.nii.gz", volume, grid=GRID)
+    tomos.write(tmp_path / "v.nii.gz", volume, grid=GRID, value_unit="HU")
     for data, grid in ((volume, GRID), (tmp_path / "v.nii.gz", None)):
         axes = tomos.show(data, grid, at=(1, 2, 3))
         k, j, i = GRID.first[2] + 2, GRID.first[1] - 0.5, GRID.first[0] + 1.5
@@ -80,10 +80,12 @@ def test_volume_with_lengths(pyplot, tmp_path):
             assert value_at(ax, near[across], near[up]) == pytest.approx(expected, rel=1e-5)
             assert ax.get_xlim()[0] < ax.get_xlim()[1] and ax.get_ylim()[0] < ax.get_ylim()[1]
         bar = axes[0].figure.axes[-1]
-        assert bar.get_ylabel() == "attenuation (1/mm)"
+        assert bar.get_ylabel() == ("HU" if grid is None else "")
         axes[0].figure.savefig(tmp_path / "show.png")
-    hounsfield = tomos.show(volume - 1000, GRID)
-    assert hounsfield[0].figure.axes[-1].get_ylabel() == ""
+    tomos.write(tmp_path / "p.nrrd", volume, grid=GRID, unit="pixel", value_unit="1/pixel")
+    unsized = tomos.show(tmp_path / "p.nrrd")
+    assert unsized[0].get_ylabel() == "y (pixel)"
+    assert unsized[0].figure.axes[-1].get_ylabel() == "1/pixel"
 
 
 def test_indices(pyplot):
