@@ -306,6 +306,8 @@ extent extent_of_phantom(const tomos_phantom *phantom);
 /* The scan given by the options; detector and pixel size default to covering the whole object. */
 int scan_make(const settings *s, const extent *object, tomos_geometry **scan);
 bool scan_point_source(const tomos_geometry *scan);
+double source_detector(
+	const tomos_view *view); /* distance from the source to the detector's plane */
 /* The detector column that the origin projects to in the first view. */
 double axis_column(const tomos_geometry *g);
 

@@ -71,18 +71,6 @@ static double view_angle(const tomos_view *v)
 	return angle < -1e-9 ? angle + 360 : angle;
 }
 
-/* Distance from the source to the detector plane. */
-static double source_detector(const tomos_view *v)
-{
-	const double *a = v->u, *b = v->v;
-	const double normal[3] = {
-		a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
-	double way = 0;
-	for (int i = 0; i < 3; i++)
-		way += (v->det[i] - v->src[i]) * normal[i];
-	return fabs(way) / length(normal);
-}
-
 static void print_source(const tomos_view *v)
 {
 	if (v->src[3] == 0)

@@ -237,6 +237,8 @@ void page_look(void *user, const tomos_run_look *look)
 	look_units(p, look->grid);
 	look_planes(p, look);
 	look_axis(p, look);
+	if (tomos_prepared_steps(look->prepared, p->steps, sizeof p->steps) != TOMOS_OK)
+		p->steps[0] = 0;
 	look_checksums(p, look);
 	p->geometry = geometry_svg(tomos_prepared_geometry(look->prepared), page_length(p));
 	if (open) {

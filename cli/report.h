@@ -11,6 +11,7 @@ typedef struct page {
 	int plane_count, frame_count; /* that are drawn */
 	char *scan, *planes, *histogram, *geometry, *frames, *before, *after, *axis;
 	char axis_text[160]; /* where the axis is */
+	char steps[2048];    /* of the preparation, in lines */
 	/* Which part of the frames and of the sinogram as measured is shown; why there are no
 	 * frames, and no sinogram after preparation. */
 	char frames_note[128], before_note[96], frames_missing[160], after_missing[160];

@@ -132,6 +132,25 @@ static void put_scan(FILE *out, const page *p)
 		"rays of the first.");
 }
 
+/* "name: options" in lines, as rows of a table. */
+static void put_steps(FILE *out, const char *steps)
+{
+	if (!steps[0]) {
+		fputs("<p>No step of preparation ran: the data are line integrals.</p>\n", out);
+		return;
+	}
+	fputs("<table class=\"facts\">\n<tr><th>Preparation</th><td>in this order</td></tr>\n",
+		out);
+	for (const char *at = steps; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		char name[32];
+		int line = (int)strcspn(at, "\n"), word = (int)strcspn(at, ":\n");
+		int rest = word < line ? word + 2 : line;
+		snprintf(name, sizeof name, "%.*s", word, at);
+		fact(out, name, "%.*s", line - rest, at + rest);
+	}
+	fputs("</table>\n", out);
+}
+
 static void put_repairs(FILE *out, const tomos_prep_report *r)
 {
 	if (r->repaired || r->raised || r->zingers || r->stripes || r->views)
@@ -164,6 +183,7 @@ static void put_projections(FILE *out, const page *p, const tomos_run_report *r)
 		fputs("</div>\n", out);
 	if (p->after_missing[0])
 		fprintf(out, "<p>%s</p>\n", p->after_missing);
+	put_steps(out, p->steps);
 	put_repairs(out, &r->prep);
 	snprintf(caption, sizeof caption,
 		"Search for the rotation axis: the dashed line is the result, %.100s.",

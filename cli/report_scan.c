@@ -21,11 +21,6 @@ void fact(FILE *out, const char *name, const char *format, ...)
 
 /* ---- facts ------------------------------------------------------------------------------ */
 
-static double length_of(const double v[3])
-{
-	return sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
-}
-
 static const char *beam(const tomos_geometry *g)
 {
 	double kind = tomos_geometry_list(g)[0].src[3];
@@ -38,16 +33,14 @@ static const char *beam(const tomos_geometry *g)
 static void put_beam(FILE *out, const tomos_geometry *g, const char *unit)
 {
 	const tomos_view *v = tomos_geometry_list(g);
-	const double across[3] = {
-		v->det[0] - v->src[0], v->det[1] - v->src[1], v->det[2] - v->src[2]};
-	double source = hypot(v->src[0], v->src[1]);
+	double source = hypot(v->src[0], v->src[1]), detector = source_detector(v);
 	if (v->src[3] == TOMOS_PARALLEL)
 		fact(out, "Geometry", "%s", beam(g));
 	else
 		fact(out, "Geometry",
 			"%s; source to axis %.6g %s, source to detector %.6g %s, magnification "
 			"%.4g",
-			beam(g), source, unit, length_of(across), unit, length_of(across) / source);
+			beam(g), source, unit, detector, unit, detector / source);
 }
 
 /* First and last direction, and what lies between: the rotation of the columns, step by step. */

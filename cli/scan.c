@@ -136,3 +136,15 @@ double axis_column(const tomos_geometry *g)
 	double column = middle - above / below;
 	return isfinite(column) ? column : middle;
 }
+
+double source_detector(const tomos_view *v)
+{
+	const double *a = v->u, *b = v->v;
+	const double normal[3] = {
+		a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
+	double way = 0;
+	for (int i = 0; i < 3; i++)
+		way += (v->det[i] - v->src[i]) * normal[i];
+	return fabs(way) /
+	       sqrt(normal[0] * normal[0] + normal[1] * normal[1] + normal[2] * normal[2]);
+}

@@ -59,6 +59,11 @@ static double high_of(const plane *p)
 	return (double)p->high * p->step[1];
 }
 
+static double least_side(const plane *p)
+{
+	return fmin(wide_of(p), high_of(p));
+}
+
 static double longest(const sheet *s)
 {
 	double most = 0;
@@ -67,17 +72,16 @@ static double longest(const sheet *s)
 	return most;
 }
 
+/* The plane whose shorter side is the longest shows most, so it is never thin itself. */
 int sheet_drop_thin(sheet *s)
 {
-	double most = longest(s);
+	double most = 0;
 	int kept = 0, all = s->count;
-	for (int i = 0; i < all; i++) {
-		const plane *p = &s->planes[i];
-		if (fmin(wide_of(p), high_of(p)) * THIN >= most)
-			s->planes[kept++] = *p;
-	}
-	if (kept == 0) /* all are thin: the first one has to do */
-		kept = 1;
+	for (int i = 0; i < all; i++)
+		most = fmax(most, least_side(&s->planes[i]));
+	for (int i = 0; i < all; i++)
+		if (least_side(&s->planes[i]) * THIN >= most)
+			s->planes[kept++] = s->planes[i];
 	s->count = kept;
 	return all - kept;
 }

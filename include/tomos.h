@@ -1051,6 +1051,9 @@ TOMOS_API tomos_status tomos_prepared_pose(tomos_prepared *prepared, tomos_backe
 TOMOS_API int tomos_prepared_searched(const tomos_prepared *prepared, tomos_axis *axis);
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
+/* The steps of preparation that run, a line each with its options: "bin: 2\n"; "": none. */
+TOMOS_API tomos_status tomos_prepared_steps(
+	const tomos_prepared *prepared, char *text, size_t size);
 /* The unit of lengths: "mm"; "pixel" where the size of pixels is not known; "": not said. */
 TOMOS_API const char *tomos_prepared_unit(const tomos_prepared *prepared);
 /* The grid of the slices `rows` names, FIRST:END as in the run's options, "" for all. Geometry

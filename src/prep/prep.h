@@ -141,4 +141,8 @@ int64_t wavelet_floats(int64_t count);
 void lines_sum(const double *weights, const float *const *lines, int64_t count, int64_t columns,
 	double *sums);
 
+/* The steps that run, a line each: "zingers: space, zinger-level 0.1, zinger-size 3". */
+tomos_status prep_describe(
+	const tomos_prep_options *given, const tomos_fields *fields, char *text, size_t size);
+
 #endif

@@ -229,6 +229,15 @@ const char *tomos_prepared_unit(const tomos_prepared *p)
 	return p->unit;
 }
 
+tomos_status tomos_prepared_steps(const tomos_prepared *p, char *text, size_t size)
+{
+	const tomos_array none = {0};
+	const tomos_fields fields = {.bytes = sizeof fields,
+		.flats = p->info.flats > 0 ? &none : NULL,
+		.flat_views = p->flat_places};
+	return prep_describe(&p->prep, &fields, text, size);
+}
+
 void tomos_prepared_close(tomos_prepared *p)
 {
 	if (!p)

@@ -123,6 +123,13 @@ assert len(rows[0]) < 1.4 * len(rows), (len(rows[0]), len(rows))
 below = rows[-20:]
 assert all(max(p) > 200 for row in below for p in row[len(row) // 2:]), "black below the plane"
 END
+# A rod has no plane that shows more than the others; of a tape, only that of its sides does.
+"$tomos" phantom ball --size 6,6,120 --voxel 0.05 -q -o rod.h5 && "$tomos" phantom ball --size 20,1,200 --voxel 0.05 -q -o tape.h5 || exit 1
+check "a rod" 0 show rod.h5 -o rod.svg
+for plane in xy xz yz; do has "all planes" rod.svg "$plane,"; done
+check "a tape" 0 show tape.h5 -o tape.svg
+has "the useful plane" tape.svg "xz,"
+if grep -q "xy," tape.svg; then bad "lines"; else ok "no lines"; fi
 check "thin and bare" 0 show thin.h5 --bare -o bare2.png
 has "all planes, a pixel a voxel" out "200 x 64 pixels"
 check "bare SVG" 2 show thin.h5 --bare -o bare.svg

@@ -102,7 +102,7 @@ absent n.html
 	"$tomos" convert two.h5 two.npy -q || exit 1
 # Columns and pixels are those of the scan, also where they are binned or some are left out.
 check "binned columns" 0 recon two.npy --arc 180 --quantity integrals --pixel 0.03 --axis 45 --bin 2 -o b.h5 --report bin.html
-page "are those of the scan" bin.html "column 45.00, as given" "0.03 × 0.03 mm" "size: 0.06 mm"
+page "are those of the scan" bin.html "column 45.00, as given" "0.03 × 0.03 mm" "size: 0.06 mm" "bin 2"
 check "a part of the columns" 0 recon two.npy --arc 180 --quantity integrals --pixel 0.03 --axis 45 --columns 10:90 \
 	-o c.h5 --report crop.html
 page "counted from the first" crop.html "column 45.00, as given"
@@ -130,9 +130,9 @@ check "a cone beam, iterated" 0 recon cone.h5 --method sirt --iterations 5 --siz
 page "its page" cone.html "cone beam; source to axis 6 mm, source to detector 9 mm, magnification 1.5" Convergence \
 	"Residual and error" "all that were asked for" "Compared with the truth" "xy, z =" "xz, y =" "yz, x =" "as given" "Middle planes"
 "$tomos" project shepp-logan-2d-modified --geometry fan --source-axis 6 --source-detector 9 --views 60 --columns 48 \
-	--pixel 0.08 -q -o fan.h5 || exit 1
+	--pixel 0.08 --axis 20 -q -o fan.h5 || exit 1
 check "a fan beam" 0 recon fan.h5 -o fan_v.h5 --report fan.html -q
-page "its page" fan.html "fan beam; source to axis 6" "view 30"
+page "its page" fan.html "fan beam; source to axis 6 mm, source to detector 9 mm" "view 30" "No step of preparation"
 check "bytes in slabs to a folder" 0 recon cone.h5 --type uint8 --memory 14M -o slices/ --report slabs.html
 page "its page" slabs.html "slices/" "--type uint8" "24 × 24 × 24"
 if grep -q "CRC-32" slabs.html; then bad "checksums of TIFF files, which have none"; else ok "no checksums"; fi
