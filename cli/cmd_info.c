@@ -351,10 +351,27 @@ static int info_unread(const settings *s, const char *path)
 	tomos_file *file = NULL;
 	char why[800];
 	snprintf(why, sizeof why, "%s", tomos_message());
-	if (tomos_file_open(&file, path, &s->file) != TOMOS_OK)
+	tomos_status status = tomos_file_open(&file, path, &s->file);
+	/* An option that does not fit the file, or the same reason. */
+	bool same = status != TOMOS_OK && strcmp(why, tomos_message()) == 0;
+	if (status == TOMOS_BAD_VALUE || same)
+		return lib(status);
+	if (status != TOMOS_OK)
 		return failed("%s", why);
 	tomos_file_close(file);
 	return info_file(s, path);
+}
+
+static void print_gaps(const tomos_scan *scan)
+{
+	for (int i = TOMOS_VIEWS; i <= TOMOS_DARKS; i++) {
+		int64_t number;
+		char after[304];
+		if (tomos_scan_gap(scan, (tomos_frames)i, &number, after, sizeof after) ==
+				TOMOS_OK &&
+			number >= 0)
+			printf("missing   number %lld after '%s'\n", (long long)number, after);
+	}
 }
 
 /* Arrays and files written by tomos are described as files, others as scans. */
@@ -374,8 +391,11 @@ static int info_any(const settings *s, const char *path)
 	if (scan && tomos_scan_describe(scan, &i) == TOMOS_OK && !word_has("tomos array", i.kind) &&
 		(i.flats > 0 || i.darks > 0 || i.has_angles))
 		code = info_scan(s, scan, path);
+	code = code >= 0 ? code : info_file(s, path);
+	if (scan && code == DONE)
+		print_gaps(scan);
 	tomos_scan_close(scan);
-	return code >= 0 ? code : info_file(s, path);
+	return code;
 }
 
 /* Describes each backend, or why it is not available. */

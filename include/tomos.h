@@ -180,7 +180,7 @@ typedef struct tomos_geometry
 TOMOS_API tomos_status tomos_grid_centred(
 	tomos_grid *grid, int64_t nx, int64_t ny, int64_t nz, double voxel);
 /* The default grid of a scan: as many voxels as pixels, of the pixel's size at the rotation
- * axis. */
+ * axis. That of a helix reaches from its lowest source to its highest, if that is more. */
 TOMOS_API tomos_status tomos_grid_for(
 	tomos_grid *grid, const tomos_geometry *scan, const tomos_grid_options *options);
 TOMOS_API tomos_status tomos_grid_check(const tomos_grid *grid);
@@ -423,6 +423,10 @@ TOMOS_API tomos_status tomos_scan_angles(const tomos_scan *scan, double *angles)
 TOMOS_API tomos_status tomos_scan_places(
 	const tomos_scan *scan, tomos_frames which, double *places);
 TOMOS_API tomos_status tomos_scan_shifts(const tomos_scan *scan, double *columns, double *rows);
+/* Frames in numbered files: the first number that is missing among them, -1: none, and the name of
+ * the file before it, which is "" or cut to the room for it. */
+TOMOS_API tomos_status tomos_scan_gap(
+	const tomos_scan *scan, tomos_frames which, int64_t *number, char *after, size_t size);
 /* The geometry: without options the file's own, if it has one. Rows, columns, views and, unless
  * given, angles are the scan's: others are rejected where it has its own, unless replace_angles
  * is set. Pixel 0 stands for what the file says, else 1 of parallel rays; point sources need

@@ -95,6 +95,38 @@ static tomos_status cover(int64_t *n, int64_t pixels, double pixel, double voxel
 	return TOMOS_OK;
 }
 
+/* The lowest and the highest source of a helix: point sources that move along z together with the
+ * detector. Between them, every point of the axis is seen from both sides. */
+static bool helix_range(const tomos_geometry *scan, double range[2])
+{
+	const tomos_view *first = &scan->views[0];
+	double apart = first->det[2] - first->src[2];
+	range[0] = HUGE_VAL, range[1] = -HUGE_VAL;
+	for (int64_t i = 0; i < scan->count; i++) {
+		const tomos_view *view = &scan->views[i];
+		double near = 1e-6 * norm3(view->v);
+		if (view->src[3] != TOMOS_POINT || fabs(view->det[2] - view->src[2] - apart) > near)
+			return false;
+		range[0] = fmin(range[0], view->src[2]);
+		range[1] = fmax(range[1], view->src[2]);
+	}
+	return true;
+}
+
+/* A helix that moves further than the slices reach scans what lies between its ends. */
+static tomos_status take_helix(const tomos_geometry *scan, const tomos_grid_options *o,
+	const double voxel[3], int64_t *slices, double centre[3])
+{
+	double range[2];
+	if (scan->rows == 1 || o->size_count == 3 || !helix_range(scan, range))
+		return TOMOS_OK;
+	double travel = range[1] - range[0];
+	if (travel <= (double)*slices * voxel[2])
+		return TOMOS_OK;
+	centre[2] = o->centre_count ? centre[2] : 0.5 * (range[0] + range[1]);
+	return o->size_count == 1 ? TOMOS_OK : cover(slices, 1, travel, voxel[2]);
+}
+
 static tomos_status take_size(int64_t n[3], const tomos_geometry *scan, const tomos_grid_options *o)
 {
 	for (int64_t i = 0; i < o->size_count; i++)
@@ -116,7 +148,7 @@ tomos_status tomos_grid_for(
 {
 	tomos_grid_options o = tomos_grid_defaults();
 	int64_t n[3];
-	double pixel[3] = {0}, voxel[3];
+	double pixel[3] = {0}, voxel[3], centre[3] = {0, 0, 0};
 	if (!scan)
 		return fail(TOMOS_BAD_VALUE, "there is no geometry to take a grid from");
 	TRY(options_take(&o, options, "grid"));
@@ -131,5 +163,8 @@ tomos_status tomos_grid_for(
 		if (o.size_count == 0 && voxel[i] > 0 && (i < 2 || n[i] > 1))
 			TRY(cover(&n[i], n[i], pixel[i], voxel[i]));
 	}
-	return grid_around(grid, n, voxel, o.centre_count ? o.centre : (double[]){0, 0, 0});
+	if (o.centre_count)
+		memcpy(centre, o.centre, sizeof centre);
+	TRY(take_helix(scan, &o, voxel, &n[2], centre));
+	return grid_around(grid, n, voxel, centre);
 }

@@ -49,14 +49,27 @@ static tomos_status reject_content(const char *path, const unsigned char *head, 
 {
 	char names[256] = "", bytes[64] = "";
 	for (int i = 0; i < COUNT(formats); i++)
-		snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
-			formats[i]->name);
+		if (formats[i] != &format_raw)
+			snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
+				names[0] ? ", " : "", formats[i]->name);
 	for (size_t i = 0; i < length && i < 8; i++)
 		snprintf(bytes + strlen(bytes), sizeof bytes - strlen(bytes), " %02x", head[i]);
 	if (length == 0)
 		return fail(TOMOS_BAD_FILE, "'%s' is empty", path);
-	return fail(TOMOS_BAD_FILE, "'%s' is of no known format (%s); it begins with%s", path,
-		names, bytes);
+	return fail(TOMOS_BAD_FILE,
+		"'%s' is of no known format (%s); it begins with%s; numbers without a header are "
+		"read with the option 'raw', which says their sizes and their type",
+		path, names, bytes);
+}
+
+/* Zarr files are directories, so that a name may end in '/'. */
+static bool is_zarr_name(const char *path)
+{
+	size_t length = strlen(path);
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	return length > 5 && path[length - 6] != '/' &&
+	       strncasecmp(path + length - 5, ".zarr", 5) == 0;
 }
 
 tomos_status format_by_content(
@@ -73,6 +86,11 @@ tomos_status format_by_content(
 		*format = &format_zarr;
 		return TOMOS_OK;
 	}
+	if (is_zarr_name(path) && io_is_directory(path))
+		return fail(TOMOS_BAD_FILE,
+			"'%s' has neither zarr.json nor .zgroup nor .zarray: the metadata of this "
+			"Zarr file are missing",
+			path);
 	if (!io_is_directory(path) && !tiff_is_pattern(path)) {
 		TRY(read_head(path, buffer, &length));
 		head = buffer;
@@ -99,16 +117,6 @@ static bool ending_fits(const Format *format, const char *path)
 		at += ending + (at[ending] == '|');
 	}
 	return false;
-}
-
-/* Zarr files are directories, so that a name may end in '/'. */
-static bool is_zarr_name(const char *path)
-{
-	size_t length = strlen(path);
-	while (length > 1 && path[length - 1] == '/')
-		length--;
-	return length > 5 && path[length - 6] != '/' &&
-	       strncasecmp(path + length - 5, ".zarr", 5) == 0;
 }
 
 tomos_status format_by_name(const Format **format, const char *path)

@@ -71,6 +71,18 @@ static tomos_status create_part(FileRun *r)
 		r->journal.part, r->journal.begun);
 }
 
+/* Values beyond the window in slices that are not computed again; false: another kind of note. */
+static bool take_cut(FileRun *r, const char *note)
+{
+	long long first, count, cut;
+	if (sscanf(note, CUT_NOTE, &first, &count, &cut) != 3)
+		return false;
+	bool inside = first >= 0 && count > 0 && cut > 0 && first <= r->slices - count;
+	if (inside && !memchr(r->file->written + first, 0, (size_t)count))
+		r->cut += cut;
+	return true;
+}
+
 /* Takes over the slices of an earlier run that are still valid. The others are computed again,
  * which is reported. */
 static tomos_status take_part(FileRun *r)
@@ -83,10 +95,11 @@ static tomos_status take_part(FileRun *r)
 	TRY(journal_replay(&r->journal, r->file, &unread));
 	TRY(io_verify_done(r->file, r->progress, &r->done, &lost));
 	r->report->resumed = r->done;
-	if (r->iterates)
-		for (const char *note = journal_next_note(&r->journal, NULL); note;
-			note = journal_next_note(&r->journal, note))
+	for (const char *note = journal_next_note(&r->journal, NULL); note;
+		note = journal_next_note(&r->journal, note))
+		if (!take_cut(r, note) && r->iterates)
 			unread += !iterations_read(&r->iterative, note);
+	r->report->cut = r->cut;
 	TRY(job_say(r->job, "resumed   %lld of %lld slices are done", (long long)r->done,
 		(long long)r->slices));
 	if (lost > 0)

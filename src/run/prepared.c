@@ -152,13 +152,14 @@ static tomos_status say_unusual(const tomos_prepared *p, const tomos_job *job)
 static tomos_status say_missing(const tomos_prepared *p, const tomos_job *job)
 {
 	for (int i = TOMOS_VIEWS; i <= TOMOS_DARKS; i++) {
-		Gap gap;
-		TRY(frames_gap(&p->scan->sets[i], &gap));
-		if (gap.number >= 0)
+		int64_t number;
+		char after[304];
+		TRY(tomos_scan_gap(p->scan, (tomos_frames)i, &number, after, sizeof after));
+		if (number >= 0)
 			TRY(job_say(job,
-				"warning: number %lld is missing after '%.300s'; the files are "
-				"used as if they were complete",
-				(long long)gap.number, gap.after));
+				"warning: number %lld is missing after '%s'; the files are used as "
+				"if they were complete",
+				(long long)number, after));
 	}
 	return TOMOS_OK;
 }

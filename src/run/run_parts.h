@@ -63,6 +63,7 @@ typedef struct {
 	int64_t values;  /* that were prepared */
 	int64_t owned_rows;    /* of the projections, iterating together; 0: those of the slab */
 	int64_t done;          /* slices, those of an earlier run included */
+	int64_t cut;           /* values of that run beyond the window of integers */
 	Resident *resident;    /* NULL: data are in host memory */
 	bool rows_once;        /* all slabs are computed from the same rows, in device memory */
 	Analytic *analytic;    /* of the last slab; all slabs of a stack use the same one */
@@ -113,6 +114,9 @@ tomos_status iterative_slab(
 	FileRun *run, const Slab *slab, float *data, float *volume, const tomos_progress *progress);
 /* Warns where a file's grid is not that of the reconstruction. */
 tomos_status run_check_grid(const FileRun *run, const tomos_file *file);
+
+/* A note in the journal: first slice of the output, slices, values beyond the window in them. */
+#define CUT_NOTE "cut %lld %lld %lld"
 
 /* ---- the output --------------------------------------------------------------------------- */
 
@@ -192,9 +196,10 @@ typedef struct {
 	double seconds[TOMOS_STAGES], since[TOMOS_STAGES]; /* since: 0, or when work began */
 	double before[TOMOS_STAGES]; /* the same of earlier stages of the run */
 	double bytes[TOMOS_STAGES];  /* each of one thread */
-	_Atomic int64_t cut;
-	int64_t values;             /* that were prepared */
-	const tomos_cancel *cancel; /* the caller's flag, for the threads of the stages */
+	_Atomic int64_t cut;         /* values beyond the window */
+	int64_t encoded_cut[2];      /* likewise, of a slab that the device has encoded */
+	int64_t values;              /* that were prepared */
+	const tomos_cancel *cancel;  /* the caller's flag, for the threads of the stages */
 	tomos_status read_status, write_status;
 	char read_message[512], write_message[512];
 } Stages;

@@ -310,6 +310,16 @@ tomos_status frames_gap(const FrameSet *set, Gap *gap)
 	return TOMOS_OK;
 }
 
+tomos_status tomos_scan_gap(
+	const tomos_scan *scan, tomos_frames which, int64_t *number, char *after, size_t size)
+{
+	Gap gap;
+	TRY(frames_gap(&scan->sets[which], &gap));
+	*number = gap.number;
+	snprintf(after, size, "%s", gap.after);
+	return TOMOS_OK;
+}
+
 static tomos_status stack_probe(const File *look, bool *fits)
 {
 	*fits = io_is_directory(look->path) && look->format != &format_zarr;

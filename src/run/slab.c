@@ -268,6 +268,7 @@ tomos_status slab_encode(Stages *s, const Turn *turn, int at)
 	int64_t size = r->grid.n[1] * r->grid.n[0], before = slab->before * size, counts[2];
 	TRY(resident_encode(r->resident, at, before, slab->count * size, counts));
 	s->cut += counts[1];
+	s->encoded_cut[at] = counts[1];
 	return counts[0] == 0 ? TOMOS_OK
 			      : find_bad(r, slab, r->resident->volumes[at].data + before);
 }
@@ -345,10 +346,18 @@ static int64_t count_cut(const FileRun *r, const float *values, int64_t count)
 	return cut;
 }
 
-/* Records the residuals of a slab in the journal, for a run that resumes this one. */
-static tomos_status note_slab(FileRun *r, const Slab *slab)
+/* Records in the journal, for a run that resumes this one, the values of a slab that are beyond the
+ * window and the residuals. */
+static tomos_status note_slab(FileRun *r, const Slab *slab, int64_t cut)
 {
 	char *line;
+	if (cut > 0) {
+		TRY(mem_printf(&line, CUT_NOTE, (long long)(slab->first - r->first_slice),
+			(long long)slab->count, (long long)cut));
+		tomos_status status = journal_note(&r->journal, line);
+		mem_free(line);
+		TRY(status);
+	}
 	if (!r->iterates)
 		return TOMOS_OK;
 	TRY(iterations_text(&line, &r->iterative.slabs[slab - r->slabs]));
@@ -423,6 +432,8 @@ tomos_status slab_write(Stages *s, const Turn *turn, int at)
 	FileRun *r = s->run;
 	const Slab *slab = turn->slab;
 	int64_t first = slab->first - r->first_slice, size = r->grid.n[1] * r->grid.n[0];
+	bool encoded = r->resident && r->resident->encoding.bytes < 4;
+	int64_t before = s->cut; /* only this thread adds to it, unless the device encodes */
 	if (r->resident)
 		TRY(write_resident(s, slab, at));
 	else
@@ -432,7 +443,7 @@ tomos_status slab_write(Stages *s, const Turn *turn, int at)
 		return TOMOS_OK;
 	TRY(io_sync(r->file));
 	TRY(journal_add(&r->journal, first, slab->count, r->file->checksums + first));
-	return note_slab(r, slab);
+	return note_slab(r, slab, encoded ? s->encoded_cut[at] : s->cut - before);
 }
 
 /* A slab of floats to host memory. */

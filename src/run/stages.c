@@ -323,7 +323,7 @@ static void stages_report(Stages *s)
 	p->read_seconds = p->stage_seconds[TOMOS_STAGE_READ];
 	p->write_seconds = p->stage_seconds[TOMOS_STAGE_WRITE];
 	p->written_bytes = p->stage_bytes[TOMOS_STAGE_WRITE];
-	p->cut = s->cut;
+	p->cut = s->cut + s->run->cut;
 }
 
 tomos_status stages_with(FileRun *r, tomos_status (*work)(Stages *s), bool floats)

@@ -52,6 +52,17 @@ check "a scan as a folder" 0 convert s.h5 views/
 rm views/*_00007.tiff
 check "a folder with a gap" 0 recon views --arc 180 --axis 16.5 --rows 0:1 -o gap.h5
 has "the missing number" err "warning: number 7 is missing after 'views/"
+check "info of it" 0 info views
+has "says it as well" out "missing   number 7 after 'views/"
+check "a Zarr file" 0 convert s.h5 s.zarr
+check "a level it does not have" 1 info s.zarr --level 9
+has "its levels" err "level of resolution, 0 to 0; level is 9"
+rm s.zarr/zarr.json
+check "without its metadata" 1 info s.zarr
+has "what is missing" err "has neither zarr.json nor .zgroup nor .zarray"
+head -c 64 /dev/zero >plain.raw
+check "numbers without a header" 1 info plain.raw
+has "how they are read" err "are read with --raw"
 check "a preview of sirt" 0 recon s.h5 --method sirt --iterations 1 --preview -o seen.npy
 there seen_xy.png
 check "the plan of sirt" 0 recon s.h5 --method sirt --dry-run --verbose -o x2.h5

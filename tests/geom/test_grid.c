@@ -81,6 +81,42 @@ static void test_for_defaults(void **state)
 	tomos_geometry_free(scan);
 }
 
+/* The grid of a helix holds what lies between its ends, also where the middle is not at z = 0. */
+static void test_for_helix(void **state)
+{
+	(void)state;
+	const double near = 10, far = 20, voxel = 0.25, angles[] = {0, 6, 12, 18};
+	const int64_t size[] = {4, 4};
+	tomos_grid_options o = tomos_grid_defaults();
+	tomos_scan_options s = tomos_scan_defaults();
+	tomos_geometry *scan;
+	tomos_grid g;
+	s.geometry = "helix";
+	s.rows = 6, s.columns = 8, s.pixel = 1;
+	s.angles = angles, s.angles_count = 4;
+	s.source_axis = &near, s.source_axis_count = 1;
+	s.source_detector = &far, s.source_detector_count = 1;
+	s.pitch = 2 * 3.14159265358979323846; /* a unit of length per radian: z from -9 to 9 */
+	assert_int_equal(tomos_geometry_make(&scan, &s), TOMOS_OK);
+	assert_int_equal(tomos_grid_for(&g, scan, NULL), TOMOS_OK);
+	assert_grid(&g, (int64_t[]){8, 8, 36}, (double[]){-1.75, 1.75, -8.75},
+		(double[]){0.5, -0.5, 0.5});
+	o.size = size, o.size_count = 2;
+	o.voxel = &voxel, o.voxel_count = 1;
+	assert_int_equal(tomos_grid_for(&g, scan, &o), TOMOS_OK);
+	assert_int_equal(g.n[2], 72);
+	for (int64_t i = 0; i < scan->count; i++)
+		scan->views[i].src[2] += 5, scan->views[i].det[2] += 5;
+	assert_int_equal(tomos_grid_for(&g, scan, NULL), TOMOS_OK);
+	assert_near(g.first[2], -3.75, 1e-12);
+	tomos_geometry_free(scan);
+	s.pitch = 0.5; /* less than the detector */
+	assert_int_equal(tomos_geometry_make(&scan, &s), TOMOS_OK);
+	assert_int_equal(tomos_grid_for(&g, scan, NULL), TOMOS_OK);
+	assert_int_equal(g.n[2], 6);
+	tomos_geometry_free(scan);
+}
+
 static void check_for(int64_t rows, tomos_grid_options o, const int64_t n[3], const double first[3],
 	const double step[3])
 {
@@ -183,6 +219,6 @@ static void test_origin_behind(void **state)
 }
 
 #define TESTS(T) \
-	T(test_centred), T(test_check), T(test_for_defaults), T(test_for_options), \
-		T(test_for_rejected), T(test_origin_behind)
+	T(test_centred), T(test_check), T(test_for_defaults), T(test_for_helix), \
+		T(test_for_options), T(test_for_rejected), T(test_origin_behind)
 TEST_MAIN(TESTS, NULL, NULL)

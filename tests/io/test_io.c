@@ -105,9 +105,9 @@ static void rejected_names(void **state)
 	assert_says("none.h5' cannot be opened: No such file");
 	put_file(at("x"), "hello world", 11);
 	assert_int_equal(tomos_file_open(&file, at("x"), NULL), TOMOS_BAD_FILE);
-	assert_says("is of no known format (hdf5, npy, npz, tiff, zarr, mhd, nifti, nrrd, vti, "
-		    "raw); it "
+	assert_says("is of no known format (hdf5, npy, npz, tiff, zarr, mhd, nifti, nrrd, vti); it "
 		    "begins with 68 65 6c 6c 6f");
+	assert_says("read with the option 'raw'");
 	put_file(at("x"), "", 0);
 	assert_int_equal(tomos_file_open(&file, at("x"), NULL), TOMOS_BAD_FILE);
 	assert_says("is empty");

@@ -43,6 +43,33 @@ static void resumes(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
+/* Values beyond the window of an earlier run are counted, those of slices done again once. */
+static void values_cut_off(void **state)
+{
+	(void)state;
+	static const double narrow[2] = {0.1, 0.5};
+	Work w;
+	work_init(&w, "c.h5");
+	w.file.type = "uint8";
+	w.file.window = narrow, w.file.window_count = 2;
+	assert_ok(tomos_run(&w.job, NULL));
+	int64_t whole = w.report.cut, most = 0;
+	assert_true(whole > 0);
+	w.file.overwrite = 1;
+	w.run.memory = few_at_a_time;
+	tomos_status status = TOMOS_CANCELLED;
+	for (int i = 1; status == TOMOS_CANCELLED; i++) {
+		Patience patience = {i};
+		const tomos_progress progress = {lose_patience, &patience};
+		w.run.resume = i > 1;
+		status = tomos_run(&w.job, &progress);
+		most = max64(most, w.report.resumed);
+	}
+	assert_ok(status);
+	assert_true(most > 0);
+	assert_int_equal(w.report.cut, whole);
+}
+
 static int furthest_done(void *user, const char *stage, int64_t done, int64_t total, double value)
 {
 	double *share = user;
@@ -397,6 +424,6 @@ static void other_numbers(void **state)
 }
 
 #define TESTS(T) \
-	T(resumes), T(other_slabs), T(other_options), T(other_zarr), T(nothing_is_lost), \
-		T(journals), T(old_data), T(other_scan), T(other_numbers)
+	T(resumes), T(values_cut_off), T(other_slabs), T(other_options), T(other_zarr), \
+		T(nothing_is_lost), T(journals), T(old_data), T(other_scan), T(other_numbers)
 TEST_MAIN(TESTS, make_sloping_scan, scratch_remove)
