@@ -104,7 +104,9 @@ int scan_make(const settings *s, const extent *object, tomos_geometry **scan)
 	if (!settings_given(s, GROUP_scan, "pixel")) {
 		if (object->step == 0 && o.columns <= 0)
 			o.columns = COLUMNS;
-		o.pixel = object->step == 0 ? 2 * half[0] / (double)o.columns
+		/* The outermost columns of a phantom's projections are air, as of a good scan. */
+		double across = (double)(o.columns > 8 ? o.columns - 2 : o.columns);
+		o.pixel = object->step == 0 ? 2 * half[0] / across
 					    : object->step * magnification(&o);
 	}
 	double height = o.pixel_height > 0 ? o.pixel_height : o.pixel;

@@ -5,6 +5,7 @@
 
 #define MOST_AT_EDGE 0.06 /* of the largest value: less is taken for air */
 #define MOST_VIEWS 0.05   /* of the views may have more */
+#define MOST_BEYOND 0.005 /* of the columns, that the object may go on */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
 
@@ -38,13 +39,28 @@ static bool side_counts(const tomos_geometry *g, int side)
 	return fabs(offset) < 0.1 * middle || (offset < 0) == (side == 1);
 }
 
-static double edge_mean(const float *row, int64_t columns, int side)
+static double edge_mean(const float *row, int64_t columns, int side, int64_t skipped, int64_t count)
 {
-	int64_t count = max64(1, min64(EDGE, columns / 64)), first = side ? columns - count : 0;
+	int64_t first = side ? columns - skipped - count : skipped;
 	double sum = 0;
 	for (int64_t i = 0; i < count; i++)
 		sum += (double)row[first + i];
 	return sum / (double)count;
+}
+
+/* The mean of the outermost columns, 0 where the object ends with them: beside the end of a round
+ * object, the square of a line integral grows in proportion to the distance from it, so two means
+ * say how far the object goes on. */
+static double edge_value(const float *row, int64_t columns, int side)
+{
+	int64_t count = max64(1, min64(EDGE, columns / 64));
+	double outer = edge_mean(row, columns, side, 0, count);
+	double inner = 2 * count < columns ? edge_mean(row, columns, side, count, count) : outer;
+	double squares = inner * inner - outer * outer;
+	if (!(outer > 0) || !(inner > outer))
+		return outer;
+	double beyond = (double)count * (outer * outer / squares - 0.5); /* in columns */
+	return beyond > fmax(1, MOST_BEYOND * (double)columns) ? outer : 0;
 }
 
 /* rows: one row of each view. */
@@ -55,7 +71,7 @@ static Edges find_edges(const tomos_geometry *g, const float *rows, int64_t view
 		e.most = (double)rows[i] > e.most ? (double)rows[i] : e.most;
 	for (int side = 0; side < 2; side++)
 		for (int64_t i = 0; i < views && side_counts(g, side); i++) {
-			double mean = edge_mean(rows + i * g->columns, g->columns, side);
+			double mean = edge_value(rows + i * g->columns, g->columns, side);
 			e.reached[side] += mean > MOST_AT_EDGE * e.most;
 			e.edge = fmax(e.edge, mean);
 		}

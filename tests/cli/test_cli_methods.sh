@@ -55,7 +55,7 @@ has "the missing number" err "warning: number 7 is missing after 'views/"
 check "info of it" 0 info views
 has "says it as well" out "missing   number 7 after 'views/"
 check "a Zarr file" 0 convert s.h5 s.zarr
-check "a level it does not have" 1 info s.zarr --level 9
+check "a level it does not have" 2 info s.zarr --level 9
 has "its levels" err "level of resolution, 0 to 0; level is 9"
 rm s.zarr/zarr.json
 check "without its metadata" 1 info s.zarr

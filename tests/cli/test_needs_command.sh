@@ -175,6 +175,14 @@ grep -qF "warning: the object is wider than the detector" out || fail "no warnin
 grep -qF -- "--padding ellipse continues the rows" out || fail "the warning names no option: $(cat out)"
 "$tomos" recon narrow.h5 --padding ellipse -o ellipse_rec.h5 >out 2>&1
 if grep -q warning out; then fail "a warning in spite of --padding ellipse: $(cat out)"; fi
+# One that fits: a phantom with the detector that it is given, and a ball that ends with the last column.
+"$tomos" project shepp-logan-2d-modified --geometry fan --source-axis 6 --source-detector 9 --views 60 --columns 91 -q -o fits.h5 &&
+	"$tomos" project ball --radius 1 --geometry parallel --views 60 --columns 64 --rows 1 --pixel 0.03125 -q -o ends.h5 ||
+	fail "no scans"
+for scan in fits ends; do
+	"$tomos" recon $scan.h5 -o ${scan}_rec.h5 >out 2>&1
+	if grep -q warning out; then fail "a warning of $scan.h5 without reason: $(cat out)"; fi
+done
 
 # MetaImage headers.
 "$tomos" convert p.h5 p.mha -q
