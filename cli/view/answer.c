@@ -182,6 +182,35 @@ static int answer_slice(view_state *v, const view_request *r, view_reply *reply)
 	return reply->status;
 }
 
+/* {"axis":31.4,"error":0.02}, or why there is none: a search that finds nothing is no failure of the
+ * page. */
+static int answer_axis(view_state *v, view_reply *reply)
+{
+	size_t size;
+	char *text = NULL;
+	double axis = NAN, error = NAN;
+	if (!v->live)
+		return reply_error(reply, 404, "there is no scan to reconstruct from");
+	FILE *json = open_memstream(&text, &size);
+	if (!json)
+		return reply_error(reply, 503, "no memory");
+	pthread_mutex_lock(&v->live_lock);
+	tomos_status status = live_find(v->live, &axis, &error);
+	pthread_mutex_unlock(&v->live_lock);
+	fputs("{\"axis\":", json);
+	json_number(json, axis);
+	fputs(",\"error\":", json);
+	json_number(json, error);
+	fputs(",\"why\":", json);
+	json_text(json, status == TOMOS_OK ? "" : tomos_message());
+	fputc('}', json);
+	if (fclose(json) != 0) {
+		free(text);
+		return reply_error(reply, 503, "no memory");
+	}
+	return reply_own(reply, 200, JSON, text, (int64_t)size);
+}
+
 /* ---- files of a Zarr ------------------------------------------------------------------------- */
 
 static int answer_zarr(view_state *v, const view_request *r, const char *range, view_reply *reply)
@@ -207,6 +236,8 @@ int view_answer(view_state *v, const view_request *r, const char *range, view_re
 		return answer_box(v, r, reply);
 	case VIEW_SLICE:
 		return answer_slice(v, r, reply);
+	case VIEW_AXIS:
+		return answer_axis(v, reply);
 	case VIEW_ZARR:
 		return answer_zarr(v, r, range, reply);
 	case VIEW_PREFLIGHT:

@@ -20,6 +20,7 @@ struct view_live {
 	int64_t bin;        /* 1: none */
 	int64_t row;        /* the first of them; -1: none */
 	bool cone;
+	tomos_axis found; /* by a search; bytes 0: there was none */
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -59,6 +60,25 @@ void live_close(view_live *l)
 double live_axis(const view_live *l)
 {
 	return axis_column(tomos_prepared_geometry(l->prepared));
+}
+
+tomos_status live_find(view_live *l, double *axis, double *error)
+{
+	int64_t row, rows;
+	if (l->found.bytes == 0) {
+		tomos_axis found = {.bytes = sizeof found};
+		tomos_status status = tomos_prepared_axis_rows(l->prepared, &row, &rows);
+		if (status == TOMOS_OK)
+			status = tomos_prepared_axis(
+				l->prepared, l->backend, row, rows, &found, progress_silent());
+		if (status != TOMOS_OK)
+			return status;
+		l->found = found;
+		l->row = -1; /* the views have moved */
+	}
+	*axis = live_axis(l);
+	*error = l->found.error;
+	return TOMOS_OK;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */

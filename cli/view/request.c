@@ -243,6 +243,8 @@ static view_action take_path(view_request *r, const char *path, size_t length)
 		r->action = VIEW_BOX;
 	else if (length == 5 && strncmp(path, "slice", 5) == 0)
 		r->action = VIEW_SLICE;
+	else if (length == 4 && strncmp(path, "axis", 4) == 0)
+		r->action = VIEW_AXIS;
 	else {
 		r->action = VIEW_PAGE;
 		snprintf(r->name, sizeof r->name, "%.*s", (int)length, path);
@@ -250,7 +252,7 @@ static view_action take_path(view_request *r, const char *path, size_t length)
 			snprintf(r->name, sizeof r->name, "index.html");
 		return r->action;
 	}
-	if (r->action != VIEW_INFO)
+	if (r->action == VIEW_BOX || r->action == VIEW_SLICE)
 		take_query(r, query);
 	if (r->action == VIEW_BOX)
 		check_box(r);

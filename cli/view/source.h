@@ -30,7 +30,7 @@ struct view_source {
 	view_pool pools[VIEW_LEVELS];
 	bool has_grid;
 	char unit[16], value_unit[16]; /* of lengths and values; "": not known */
-	double step[3], origin[3]; /* of the voxels, z y x */
+	double step[3], origin[3];     /* of the voxels, z y x */
 	/* Scans: */
 	tomos_scan *scan;
 	tomos_scan_info scan_info; /* without its texts */

@@ -28,6 +28,7 @@ typedef enum view_action {
 	VIEW_INFO,
 	VIEW_BOX,
 	VIEW_SLICE,
+	VIEW_AXIS, /* the search for it */
 	VIEW_ZARR,
 	VIEW_PREFLIGHT /* a browser asks whether pages of other addresses may read a Zarr */
 } view_action;
@@ -89,6 +90,9 @@ float *source_sample(view_source *source, int64_t *count);
 int live_open(view_live **live, const settings *s); /* of the first operand */
 void live_close(view_live *live);
 double live_axis(const view_live *live); /* column that the axis is at, as far as is known */
+/* The column that a search finds, and its standard error, NAN: not known; slices that follow have the
+ * axis there unless they ask for another. */
+tomos_status live_find(view_live *live, double *axis, double *error);
 /* *slice is to be freed. */
 tomos_status live_slice(view_live *live, const view_request *r, float **slice, int64_t shape[2]);
 

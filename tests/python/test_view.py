@@ -158,6 +158,57 @@ def test_window_and_level(show, folder):
     assert page.state("cross") == [10, 12, 14]
 
 
+def test_region(show, folder):
+    """A rectangle has the mean, the deviation and the range of its voxels, also on the next slice."""
+    volume, page = np.load(folder / "first.npy"), show(folder / "first.npy", folder / "second.npy")
+    page.page.click("[data-mode='a']")
+    mouse = page.page.mouse
+    page.page.keyboard.press("r")
+    mouse.move(*page.at(0, 14, 20))
+    mouse.down()
+    mouse.move(*page.at(0, 9, 8))
+    mouse.move(*page.at(0, 8, 5))
+    mouse.up()
+    second = np.load(folder / "second.npy")
+    for z in (10, 11):
+        page.wait(f"tomosView.region.results && Math.abs(tomosView.region.results[0].mean - {volume[z, 8:15, 5:21].mean()}) < 1e-6")
+        for found, data in zip(page.js("tomosView.region.results"), (volume, second)):
+            part = data[z, 8:15, 5:21].astype(float)
+            assert [found[k] for k in ("count", "mean", "deviation", "low", "high")] == pytest.approx(
+                [part.size, part.mean(), part.std(ddof=1), part.min(), part.max()], rel=1e-6)
+        page.page.keyboard.press("PageUp")
+    assert "16 × 7 voxels" in page.page.inner_text("#region-text")
+    assert page.page.locator("#region-table tr").count() == 6
+    page.page.keyboard.press("Escape")
+    page.wait("tomosView.region.results === null")
+    assert page.page.is_visible("#region-note")
+
+
+def test_slice_boxes_and_colour_bar(show, folder):
+    """A number that is typed is the slice; the bar has the colours of the window from top to bottom."""
+    volume, page = np.load(folder / "first.npy"), show(folder / "first.npy")
+    set_window(page, 0, 1)
+    for axis, number in ((0, "3"), (1, "999"), (2, "0")):
+        page.page.fill(f".plane[data-axis='{axis}'] .index", number)
+        page.page.press(f".plane[data-axis='{axis}'] .index", "Enter")
+    assert page.state("cross") == [3, 23, 0]
+    check_planes(page, volume, 0, 1, (3, 23, 0))
+    page.page.keyboard.press("PageUp") # the keys are those of the planes again
+    assert page.state("cross") == [3, 23, 1] and page.page.input_value(".plane[data-axis='2'] .index") == "1"
+    bar = page.js("""() => {
+        const canvas = tomosView.view.planes[0].overlay, data = canvas.getContext("2d")
+            .getImageData(canvas.width - 12, 0, 1, canvas.height).data;
+        return Array.from({length: canvas.height}, (_, y) => [data[4 * y], data[4 * y + 3]]);
+    }""")
+    column = [grey for grey, alpha in bar if alpha == 255]
+    assert len(column) > 80 and max(column) == 255 and min(column) < 3
+    assert all(a >= b - 1 for a, b in zip(column[column.index(255):], column[column.index(255) + 1:]))
+    page.page.keyboard.press("k")
+    page.settle()
+    assert page.js("tomosView.view.planes[0].overlay.getContext('2d').getImageData("
+                   "tomosView.view.planes[0].overlay.width - 12, 60, 1, 1).data[3]") == 0
+
+
 def test_profile(show, folder):
     """A line along a row has the values of the row; they are saved as CSV."""
     volume, page = np.load(folder / "first.npy"), show(folder / "first.npy")
@@ -297,6 +348,25 @@ def test_requests(show, folder):
         assert page.js(message).startswith(text)
 
 
+def test_axis_is_found(show, folder):
+    """A scan that does not say its axis opens with the one that tomos center finds; what the user sets stays."""
+    h5py = pytest.importorskip("h5py", reason="there is no h5py to write a scan")
+    write_scan(folder / "off.h5")
+    with h5py.File(folder / "off.h5", "r+") as file:
+        for name in ("data", "data_white", "data_dark"):
+            part = file[f"exchange/{name}"][..., 6:]
+            del file[f"exchange/{name}"]
+            file[f"exchange/{name}"] = part
+    page = show(folder / "off.h5")
+    page.page.click("[data-tab='axis']")
+    page.wait("!!(tomosView.live && Math.abs(tomosView.live.axis - 25.5) < 0.2)")
+    page.wait("Math.abs(tomosView.live.slice.axis - 25.5) < 0.2 && !tomosView.live.running")
+    page.page.fill("#axis-value", "28")
+    page.page.press("#axis-value", "Enter")
+    page.page.click("#axis-reset")
+    assert page.js("tomosView.live.axis") == pytest.approx(25.5, abs=0.2)
+
+
 def test_scan_with_live_axis(show, folder):
     """Planes of a scan, and the slider of the axis, which reconstructs a slice again."""
     write_scan(folder / "scan.h5")
@@ -304,8 +374,11 @@ def test_scan_with_live_axis(show, folder):
     assert "Sinogram" in page.page.inner_text(".plane[data-axis='1'] .name")
     page.page.click("[data-tab='axis']")
     page.wait("!!(tomosView.live && tomosView.live.slice)")
-    axis = page.js("tomosView.live.axis")
-    assert axis == 31.5
+    page.wait("tomosView.live.resetBox.title.includes('found')")
+    assert page.js("tomosView.live.axis") == pytest.approx(31.5, abs=0.1)
+    page.page.fill("#axis-value", "31.5")
+    page.page.press("#axis-value", "Enter")
+    page.wait("tomosView.live.slice.axis === 31.5 && !tomosView.live.running")
     right = np.array(page.js("Array.from(tomosView.live.slice.data)")).reshape(64, 64)
     page.page.locator("#axis-slider").focus()
     for _ in range(4):

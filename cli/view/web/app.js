@@ -5,6 +5,7 @@ import { Mouse } from "./mouse.js";
 import { Readout } from "./readout.js";
 import { Histogram } from "./histogram.js";
 import { Profile } from "./profile.js";
+import { Region } from "./region.js";
 import { Player } from "./play.js";
 import { Render } from "./render.js";
 import { Saver } from "./save.js";
@@ -66,7 +67,7 @@ async function open() {
 	const state = new State(info), view = new View(state, report);
 	nameFiles(state);
 	const readout = new Readout(state, view), mouse = new Mouse(state, view, readout);
-	const histogram = new Histogram(state, view), profile = new Profile(state, report), player = new Player(state, view);
+	const histogram = new Histogram(state, view), profile = new Profile(state, report), region = new Region(state, report), player = new Player(state, view);
 	const live = info.scan && info.scan.live ? new AxisPanel(state, report) : null;
 	const there = { render: !state.geometry.projections && state.shape[0] > 1, axis: !!live };
 	const tab = connectTabs(state, there), render = new Render(state, view, report);
@@ -76,9 +77,10 @@ async function open() {
 		tab,
 		layout: connectLayout(state, view),
 		play: () => player.toggle(),
-		line: () => {
-			state.set("tool", "line", "tool");
-			tab("profile");
+		tool: name => {
+			state.set("tool", name, "tool");
+			if (name !== "cross")
+				tab(name === "line" ? "profile" : "region");
 		},
 		fullWindow: () => histogram.full(),
 		save: () => saver.open(),
@@ -93,7 +95,7 @@ async function open() {
 	listenToKeys(state, view, actions);
 	showLoading(view);
 	view.fit();
-	window.tomosView = { state, view, readout, mouse, histogram, profile, player, render, live, saver };
+	window.tomosView = { state, view, readout, mouse, histogram, profile, region, player, render, live, saver };
 }
 
 open().catch(report);

@@ -6,7 +6,7 @@ const press = (button, on) => button.setAttribute("aria-pressed", on);
 
 export function connectToolbar(state, view, actions) {
 	for (const button of document.querySelectorAll("[data-tool]"))
-		button.addEventListener("click", () => button.dataset.tool === "line" ? actions.line() : state.set("tool", "cross", "tool"));
+		button.addEventListener("click", () => actions.tool(button.dataset.tool));
 	get("zoom-in").addEventListener("click", () => state.zoomBy(1.25, state.active, state.cross));
 	get("zoom-out").addEventListener("click", () => state.zoomBy(0.8, state.active, state.cross));
 	get("zoom-fit").addEventListener("click", () => view.fit());
@@ -40,15 +40,27 @@ export function connectToolbar(state, view, actions) {
 function connectSlices(state) {
 	for (const section of document.querySelectorAll(".plane")) {
 		const axis = Number(section.dataset.axis), slider = section.querySelector(".slice");
-		slider.max = state.shape[axis] - 1;
-		slider.hidden = state.shape[axis] < 2;
+		const box = section.querySelector(".index"), name = state.geometry.axisNames[axis];
+		slider.max = box.max = state.shape[axis] - 1;
+		slider.hidden = box.hidden = state.shape[axis] < 2;
+		box.title = `${name}, 0 to ${box.max}`;
+		box.setAttribute("aria-label", `Number of the slice: ${name} of the ${state.geometry.planeNames[axis]} plane`);
 		slider.setAttribute("aria-label", `${state.geometry.axisNames[axis]} of the ${state.geometry.planeNames[axis]} plane`);
 		slider.title = state.geometry.axisNames[axis];
-		slider.addEventListener("input", () => {
+		const choose = index => {
 			const place = [...state.cross];
-			place[axis] = Number(slider.value);
+			place[axis] = index;
 			state.setCross(place);
+		};
+		slider.addEventListener("input", () => choose(Number(slider.value)));
+		/* A box that was emptied gets its number back; Enter gives the keys back to the planes. */
+		box.addEventListener("change", () => {
+			if (Number.isFinite(box.valueAsNumber))
+				choose(box.valueAsNumber);
+			box.value = state.cross[axis];
 		});
+		box.addEventListener("focus", () => state.set("active", axis, "active"));
+		box.addEventListener("keydown", event => event.key === "Enter" && setTimeout(() => section.focus(), 0));
 		section.setAttribute("aria-label", `${state.geometry.planeNames[axis]} plane`);
 	}
 }
@@ -70,6 +82,8 @@ function showState(state, view) {
 		const { axis, section } = plane, index = state.cross[axis], real = geometry.placeText(axis, index);
 		section.classList.toggle("active", state.active === axis);
 		section.querySelector(".slice").value = index;
+		if (document.activeElement !== section.querySelector(".index"))
+			section.querySelector(".index").value = index;
 		section.querySelector(".name").textContent = `${geometry.planeNames[axis]}   ${geometry.axisNames[axis]} ${index}`
 			+ `${state.shape[axis] > 1 ? ` / ${state.shape[axis] - 1}` : ""}${real ? `   ${real}` : ""}`;
 	}

@@ -1,4 +1,4 @@
-/* Mouse on the planes: crosshair, slices, zoom, pan, window and level, profile line. */
+/* Mouse on the planes: crosshair, slices, zoom, pan, window and level, profile line, region. */
 import { PLANES } from "./geometry.js";
 
 export class Mouse {
@@ -74,7 +74,7 @@ export class Mouse {
 		else if (this.drag.kind === "window")
 			this.level(x, y);
 		else
-			this.line(plane, place);
+			this.draw(this.drag.kind, plane, place);
 	}
 
 	up() {
@@ -96,9 +96,10 @@ export class Mouse {
 		this.state.setWindow(middle + shift - half, middle + shift + half);
 	}
 
-	line(plane, place) {
+	/* A line or a region, from voxel to voxel. */
+	draw(what, plane, place) {
 		const clip = p => p.map((c, a) => Math.min(this.state.shape[a] - 1, Math.max(0, Math.round(c))));
-		this.state.set("line", { axis: plane.axis, from: clip(this.drag.start), to: clip(place) }, "line");
+		this.state.set(what, { axis: plane.axis, from: clip(this.drag.start), to: clip(place) }, what);
 	}
 
 	/* The wheel changes the slice; with Ctrl it zooms about the pointer. */

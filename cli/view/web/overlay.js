@@ -1,6 +1,7 @@
-/* What is drawn over a plane: crosshair, profile line, scale bar, names of the files. */
+/* What is drawn over a plane: crosshair, profile line, region, scale bar, colour bar, names of the files. */
 import { PLANES } from "./geometry.js";
-import { lengthText, roundLength } from "./format.js";
+import { lookupTable } from "./colour.js";
+import { lengthText, number, roundLength, ticks } from "./format.js";
 
 const CROSS = "#ffd23f", LINE = "#4fd1ff", AXIS = "#5fe08a", DARK = "rgb(10 12 15 / 72%)", LIGHT = "#f4f6f8";
 
@@ -57,6 +58,42 @@ function drawLine(context, pane, rulers, line, { h, v }, ratio) {
 	}
 }
 
+/* The rectangle goes around the voxels of its corners. */
+function drawRegion(context, pane, rulers, region, { h, v }, ratio) {
+	const edges = (ruler, a) => {
+		const ends = [ruler.pixel(Math.min(region.from[a], region.to[a]) - 0.5), ruler.pixel(Math.max(region.from[a], region.to[a]) + 0.5)];
+		return [Math.min(...ends) + 0.5, Math.max(...ends) + 0.5];
+	};
+	const [x0, x1] = edges(rulers.h, h), [y0, y1] = edges(rulers.v, v);
+	stroke(context, ratio, LINE, () => context.rect(pane.left + x0, y0, x1 - x0, y1 - y0));
+}
+
+/* The colours of the values at the upper right, with the ends of the window and round values between them. */
+export function drawColourBar(context, right, top, height, state, ratio) {
+	const { low, high } = state.currentWindow, lut = lookupTable(state.currentMap, state.invert);
+	const unit = state.files[0].value_unit || "", wide = 12 * ratio, margin = 8 * ratio, line = 15 * ratio;
+	const inner = ticks(low, high, 3).filter(t => t > low + 0.12 * (high - low) && t < high - 0.12 * (high - low));
+	const texts = [low, ...inner, high].map(v => [v, number(v, 4)]);
+	context.font = `${12 * ratio}px system-ui, "DejaVu Sans", sans-serif`;
+	const widest = Math.max(...texts.map(([, text]) => context.measureText(text).width), context.measureText(unit).width - wide - margin);
+	const x = right - margin - wide, y = Math.round(top + margin + (unit ? line : 0) + line / 2);
+	const bar = Math.max(2, Math.round(height - (unit ? line : 0) - line));
+	context.fillStyle = DARK;
+	context.fillRect(x - widest - 2 * margin, top, widest + wide + 3 * margin, height + 2 * margin);
+	for (let i = 0; i < bar; i++) {
+		const colour = lut[Math.round(255 * (1 - i / (bar - 1)))];
+		context.fillStyle = `rgb(${colour & 255} ${colour >> 8 & 255} ${colour >> 16 & 255})`;
+		context.fillRect(x, y + i, wide, 1);
+	}
+	context.fillStyle = LIGHT;
+	context.textAlign = "right";
+	context.textBaseline = "middle";
+	for (const [value, text] of texts)
+		context.fillText(text, x - margin, y + (1 - (value - low) / (high - low)) * bar);
+	if (unit)
+		context.fillText(unit, right - margin, top + margin + line / 4);
+}
+
 /* A bar of round length at the lower left; `perUnit` is pixels per unit of length. */
 export function drawScaleBar(context, left, bottom, width, perUnit, unit, ratio) {
 	const length = roundLength(0.3 * width / perUnit), long = length * perUnit;
@@ -90,9 +127,10 @@ function drawName(context, pane, text, ratio) {
 	context.textBaseline = "alphabetic";
 	const wide = context.measureText(text).width, right = pane.left + pane.width - 8 * ratio;
 	context.fillStyle = DARK;
-	context.fillRect(right - wide - 5 * ratio, pane.height - 24 * ratio, wide + 10 * ratio, 18 * ratio);
+	/* Above the box with the number of the slice. */
+	context.fillRect(right - wide - 5 * ratio, pane.height - 58 * ratio, wide + 10 * ratio, 18 * ratio);
 	context.fillStyle = LIGHT;
-	context.fillText(text, right, pane.height - 11 * ratio);
+	context.fillText(text, right, pane.height - 45 * ratio);
 }
 
 export function drawOverlay(plane) {
@@ -110,6 +148,8 @@ export function drawOverlay(plane) {
 			drawAxis(context, pane, rulers, state.axisColumn, ratio);
 		if (state.line && state.line.axis === axis)
 			drawLine(context, pane, rulers, state.line, ends, ratio);
+		if (state.region && state.region.axis === axis)
+			drawRegion(context, pane, rulers, state.region, ends, ratio);
 		const scale = scaleOf(plane);
 		if (state.showScale && scale)
 			drawScaleBar(context, pane.left, pane.height, pane.width, scale[0], scale[1], ratio);
@@ -117,4 +157,6 @@ export function drawOverlay(plane) {
 			drawName(context, pane, pane.file < 0 ? "A − B" : `${"AB"[pane.file]}: ${state.files[pane.file].name}`, ratio);
 		context.restore();
 	}
+	if (state.showScale && plane.first)
+		drawColourBar(context, overlay.width, 40 * ratio, Math.min(180 * ratio, 0.4 * overlay.height), state, ratio);
 }

@@ -74,6 +74,8 @@ export class Plane {
 	}
 
 	get visible() { return this.section.clientWidth > 0; }
+	/* Whether this plane is the one with the colour bar. */
+	get first() { return this.axis === 0 || this.state.layout === this.axis; }
 
 	layOut() {
 		const files = this.state.panes(), { width, height } = this.image;

@@ -10,7 +10,7 @@ export class AxisPanel {
 	constructor(state, report) {
 		Object.assign(this, { state, report, scan: state.info.scan, slice: null, running: false });
 		const get = id => document.getElementById(`axis-${id}`);
-		for (const name of ["row", "value", "slider", "option", "note", "slice"])
+		for (const name of ["row", "value", "slider", "option", "note", "slice", "reset"])
 			this[`${name}Box`] = get(name);
 		const { rows, columns, axis } = this.scan, reach = Math.max(10, Math.round(columns * 0.1));
 		this.rowBox.max = rows - 1;
@@ -19,10 +19,16 @@ export class AxisPanel {
 		this.set(axis, false);
 		if (this.scan.geometry)
 			this.optionBox.title = "The file has a geometry of its own: tomos recon uses that, without --axis";
-		this.slider.addEventListener("input", () => this.set(this.slider.valueAsNumber));
-		this.valueBox.addEventListener("change", () => this.set(this.valueBox.valueAsNumber));
+		this.chosen = false; /* by the user, so that a search does not change it any more */
+		const choose = value => {
+			this.chosen = true;
+			this.set(value);
+		};
+		this.slider.addEventListener("input", () => choose(this.slider.valueAsNumber));
+		this.valueBox.addEventListener("change", () => choose(this.valueBox.valueAsNumber));
 		this.rowBox.addEventListener("change", () => this.setRow(this.rowBox.valueAsNumber));
-		get("reset").addEventListener("click", () => this.set(axis));
+		this.first = axis; /* what Reset goes back to */
+		get("reset").addEventListener("click", () => this.set(this.first));
 		get("copy").addEventListener("click", event => this.copy(event.currentTarget));
 		state.on("position", () => this.follow());
 		state.on("image layout", () => this.draw());
@@ -36,6 +42,30 @@ export class AxisPanel {
 		if (this.visible && !this.running && (!this.slice || this.slice.row !== this.state.cross[1]))
 			this.ask();
 		this.draw();
+	}
+
+	/* Where the file does not say the axis, that of a search, as of tomos center, after the first picture. */
+	async find() {
+		if (this.scan.axis_known || this.searched)
+			return;
+		this.searched = true;
+		try {
+			const { axis, error, why } = await (await fetchReply("./axis")).json();
+			if (axis === null)
+				this.resetBox.title = `The axis was not found: ${why}`;
+			else
+				this.found(Math.round(100 * axis) / 100, error);
+		} catch (error) {
+			this.report(error);
+		}
+	}
+
+	found(axis, error) {
+		const { columns } = this.scan, reach = Math.max(10, Math.round(columns * 0.1));
+		this.first = axis;
+		this.resetBox.title = `Back to the axis that was found: ${number(axis, 6)}${error === null ? "" : ` ± ${number(error, 2)}`}`;
+		Object.assign(this.slider, { min: Math.max(0, Math.round(axis) - reach), max: Math.min(columns - 1, Math.round(axis) + reach) });
+		this.set(this.chosen ? this.axis : axis);
 	}
 
 	async copy(button) {
@@ -93,6 +123,7 @@ export class AxisPanel {
 			this.slice = { row, axis, ny, nx, data, window };
 			this.noteBox.textContent = "";
 			this.draw();
+			this.find();
 		} catch (error) {
 			this.noteBox.textContent = error.message;
 			this.report(error);

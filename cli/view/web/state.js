@@ -24,6 +24,7 @@ export class State {
 		this.invert = false;
 		this.tool = "cross";
 		this.line = null; /* {axis, from: [z, y, x], to: [z, y, x]} */
+		this.region = null; /* likewise: opposite corners of a rectangle */
 		this.layout = this.geometry.usefulPlanes().length > 1 ? "grid" : this.active;
 		this.axisColumn = null; /* rotation axis tried on a scan */
 		this.showCross = true;
@@ -32,7 +33,7 @@ export class State {
 		this.listeners = new Map();
 	}
 
-	/* Names: position, view (zoom and centre), image (window, map, mode), line, tool, layout. */
+	/* Names: position, view (zoom and centre), image (window, map, mode), line, region, tool, layout. */
 	on(names, listener) {
 		for (const name of names.split(" "))
 			this.listeners.set(name, [...(this.listeners.get(name) || []), listener]);

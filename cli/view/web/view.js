@@ -20,7 +20,7 @@ export class View {
 		state.on("view", () => this.all());
 		state.on("image", () => this.restyle());
 		state.on("mode", () => state.fitted && this.fit());
-		state.on("line tool layout axis", () => this.all());
+		state.on("line region tool layout axis", () => this.all());
 		const observer = new ResizeObserver(() => this.resized());
 		for (const section of sections)
 			observer.observe(section);
