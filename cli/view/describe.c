@@ -113,8 +113,9 @@ void source_describe_scan(view_source *s, const view_live *live, FILE *json)
 		"{\"rows\":%lld,\"columns\":%lld,\"views\":%lld,\"axis\":", (long long)i->rows,
 		(long long)i->columns, (long long)i->views);
 	json_number(json, live ? live_axis(live) : s->axis);
-	fprintf(json, ",\"axis_known\":%s,\"live\":%s,\"angles\":",
-		i->has_geometry || isfinite(i->axis) ? "true" : "false", live ? "true" : "false");
+	bool known = i->has_geometry || isfinite(i->axis) || (live && live_axis_given(live));
+	fprintf(json, ",\"axis_known\":%s,\"live\":%s,\"angles\":", known ? "true" : "false",
+		live ? "true" : "false");
 	numbers(json, s->angles, s->angles ? i->views : 0);
 	fprintf(json, ",\"geometry\":%s}", i->has_geometry ? "true" : "false");
 }

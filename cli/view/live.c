@@ -62,6 +62,11 @@ double live_axis(const view_live *l)
 	return axis_column(tomos_prepared_geometry(l->prepared));
 }
 
+bool live_axis_given(const view_live *l)
+{
+	return l->job.scan.axis_count > 0;
+}
+
 tomos_status live_find(view_live *l, double *axis, double *error)
 {
 	int64_t row, rows;

@@ -89,9 +89,10 @@ float *source_sample(view_source *source, int64_t *count);
 /* Rows of a scan, reconstructed with the axis where it is wanted. */
 int live_open(view_live **live, const settings *s); /* of the first operand */
 void live_close(view_live *live);
-double live_axis(const view_live *live); /* column that the axis is at, as far as is known */
-/* The column that a search finds, and its standard error, NAN: not known; slices that follow have the
- * axis there unless they ask for another. */
+double live_axis(const view_live *live);     /* column that the axis is at, as far as is known */
+bool live_axis_given(const view_live *live); /* as an option */
+/* The column that a search finds, and its standard error, NAN: not known; slices that follow have
+ * the axis there unless they ask for another. */
 tomos_status live_find(view_live *live, double *axis, double *error);
 /* *slice is to be freed. */
 tomos_status live_slice(view_live *live, const view_request *r, float **slice, int64_t shape[2]);
