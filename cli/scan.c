@@ -106,8 +106,8 @@ int scan_make(const settings *s, const extent *object, tomos_geometry **scan)
 			o.columns = COLUMNS;
 		/* The outermost columns of a phantom's projections are air, as of a good scan. */
 		double across = (double)(o.columns > 8 ? o.columns - 2 : o.columns);
-		o.pixel = object->step == 0 ? 2 * half[0] / across
-					    : object->step * magnification(&o);
+		o.pixel =
+			object->step == 0 ? 2 * half[0] / across : object->step * magnification(&o);
 	}
 	double height = o.pixel_height > 0 ? o.pixel_height : o.pixel;
 	if (!settings_given(s, GROUP_scan, "columns") && o.pixel > 0)
