@@ -12,8 +12,8 @@ static const char *const step_options[PREP_STEPS] = {
 	[PREP_zingers] = "zingers|zinger_level|zinger_size",
 	[PREP_scatter] = "scatter",
 	[PREP_log] = "floor",
-	[PREP_rings] = "rings|ring_snr|ring_large|ring_small|ring_wavelet|ring_levels|ring_sigma|"
-		       "ring_alpha",
+	[PREP_rings] = ("rings|ring_snr|ring_large|ring_small|ring_wavelet|ring_levels|"
+			"ring_sigma|ring_alpha"),
 	[PREP_shift] = "shift_x|shift_y|shift_by",
 	[PREP_phase] = "phase|pixel|distance|energy|delta_beta",
 	[PREP_hardening] = "hardening|wedge",
