@@ -35,6 +35,10 @@ static tomos_status put_units(const FileRun *r)
 	TRY(options_take(&analytic, r->job->analytic, "analytic"));
 	bool filtered = r->iterates ||
 			(strcmp(analytic.filter, "none") != 0 && analytic.response_count == 0);
+	if (r->options.hu_count > 0 && strcmp(length, "pixel") == 0)
+		TRY(job_say(r->job, "warning: the size of the pixels is not known, so the "
+				    "attenuation of water of "
+				    "the option 'hu' is taken per pixel; give the option 'pixel'"));
 	if (r->options.hu_count > 0)
 		snprintf(value, sizeof value, "HU");
 	else if (length[0] && filtered && prepared_are_integrals(r->prepared))

@@ -109,6 +109,8 @@ page "counted from the first" crop.html "column 45.00, as given"
 check "no size of the pixels" 0 recon two.npy --arc 180 --quantity integrals --axis 45 --bin 2 -o u.h5 --report unknown.html
 page "lengths in pixels" unknown.html "size not known: lengths are in pixels" "size: 2 pixels" "attenuation (1/pixel)"
 if sed 's/base64,[^"]*//g' unknown.html | grep -qw mm; then bad "millimetres of unknown pixels"; else ok "no millimetres"; fi
+check "Hounsfield units of pixels" 0 recon two.npy --arc 180 --quantity integrals --axis 45 --hu 0.02 -o hu.nii
+has "a warning" err "the attenuation of water of --hu is taken per pixel"
 check "pixels of 1 mm" 0 recon two.npy --arc 180 --quantity integrals --axis 45 --pixel 1 -o one.h5 --report one.html
 page "are a size" one.html "1 × 1 mm" "size: 1 mm" "attenuation (1/mm)"
 TOMOS_REPORT_SECONDS=0 check "no time to read again" 0 recon two.npy --arc 180 --quantity integrals --axis 45 -o o.h5 \
