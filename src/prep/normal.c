@@ -63,18 +63,22 @@ static void apply(const Solver *s, const double g[NORMAL_MOST], double out[NORMA
 				s->scale[i] * s->inverse[i][j] * s->scale[j] * g[s->index[j]];
 }
 
+void normal_add(Normal *sum, const Normal *part)
+{
+	for (int i = 0; i < NORMAL_MOST; i++) {
+		sum->g[i] += part->g[i];
+		for (int j = 0; j < NORMAL_MOST; j++)
+			sum->h[i][j] += part->h[i][j];
+	}
+	sum->squares += part->squares;
+	sum->energy += part->energy;
+}
+
 static Normal sum_of(const Normal blocks[NORMAL_BLOCKS])
 {
 	Normal all = {.squares = 0};
-	for (int b = 0; b < NORMAL_BLOCKS; b++) {
-		for (int i = 0; i < NORMAL_MOST; i++) {
-			all.g[i] += blocks[b].g[i];
-			for (int j = 0; j < NORMAL_MOST; j++)
-				all.h[i][j] += blocks[b].h[i][j];
-		}
-		all.squares += blocks[b].squares;
-		all.energy += blocks[b].energy;
-	}
+	for (int b = 0; b < NORMAL_BLOCKS; b++)
+		normal_add(&all, &blocks[b]);
 	return all;
 }
 

@@ -13,6 +13,8 @@ typedef struct {
 	double squares, energy; /* of the residuals, and of the data */
 } Normal;
 
+void normal_add(Normal *sum, const Normal *part);
+
 /* The Gauss-Newton step of the unknowns whose bits are set in `free`, 0 for the others. covariance:
  * that of the result, which includes errors of the model as far as they differ between blocks.
  * False: the equations are singular. */

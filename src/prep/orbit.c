@@ -18,7 +18,7 @@ static Frame frame_at(double angle, double tilt)
 
 /* Rows u, v and normal of the rotated detector, in the upright frame: roll, slant, swivel about the
  * axes of that frame. */
-static void pose_axes(const double pose[POSE_COUNT], double axes[3][3])
+void pose_axes(const double pose[POSE_COUNT], double axes[3][3])
 {
 	double cr = cos(pose[POSE_ROLL]), sr = sin(pose[POSE_ROLL]);
 	double cs = cos(pose[POSE_SLANT]), ss = sin(pose[POSE_SLANT]);

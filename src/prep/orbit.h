@@ -30,6 +30,10 @@ tomos_status orbit_geometry(
 /* The pose as pixels count: rotations with the sign they have along the columns and rows. */
 void pose_counted(const Orbit *orbit, const double pose[POSE_COUNT], double out[POSE_COUNT]);
 
+/* Directions of columns, rows and normal of a detector in a (counted) pose, in the frame of an
+ * upright one: columns, rows, central ray. */
+void pose_axes(const double pose[POSE_COUNT], double axes[3][3]);
+
 /* The pixel (column, row) of a detector in a counted pose that is met by the ray through (x, y) of
  * an upright detector, from the central ray; all lengths and the height of a pixel in pixel
  * widths. */

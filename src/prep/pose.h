@@ -12,10 +12,14 @@ typedef struct {
 	int64_t *group; /* of each view of the scan; -1: left out */
 	float *data;    /* [view][row][column] */
 } Coarse;
-tomos_status coarse_begin(Coarse *c, const Orbit *scan);
+/* columns, views: about how many it has. */
+tomos_status coarse_begin(Coarse *c, const Orbit *scan, int64_t columns, int64_t views);
 /* Adds rows [row, row + rows) of the scan. */
 tomos_status coarse_add(Coarse *c, const tomos_array *data, int64_t row);
 void coarse_finish(Coarse *c); /* smooths it */
+/* Takes the second moment of that smoothing away: views see a blur of different widths in planes that
+ * they have in common. */
+tomos_status coarse_sharpen(const Coarse *c);
 void coarse_free(Coarse *c);
 /* Between pixels of the scan and those of `c`. */
 void coarse_pose(const Coarse *c, const double pose[POSE_COUNT], double out[POSE_COUNT]);
@@ -33,13 +37,25 @@ typedef struct {
 tomos_status pose_step(const Coarse *c, tomos_backend *backend, const double pose[POSE_COUNT],
 	bool reversed, unsigned free, PoseStep *result);
 
+/* Likewise from planes that views have in common, which a scan of any arc has. */
+tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool reversed,
+	unsigned free, PoseStep *result);
+
+/* The averaged scans that the pose is found from: one for pose_step, and a finer one for
+ * epipolar_step. */
+enum { COARSE_REST, COARSE_PLANES, COARSE_COUNT };
+tomos_status coarse_scans_begin(Coarse scans[COARSE_COUNT], const Orbit *scan);
+tomos_status coarse_scans_add(Coarse scans[COARSE_COUNT], const tomos_array *data, int64_t row);
+tomos_status coarse_scans_finish(Coarse scans[COARSE_COUNT]);
+void coarse_scans_free(Coarse scans[COARSE_COUNT]);
+
 /* The whole pose. band: rows of the scan from `row` on, around the midplane; coarse: NULL for a
  * single row. The angles and the pose of `orbit` are those given. */
 typedef struct {
 	const Orbit *orbit;
 	const tomos_array *band;
 	int64_t row;
-	const Coarse *coarse;
+	const Coarse *coarse; /* [COARSE_COUNT] */
 	tomos_backend *backend;
 	const tomos_progress *progress;
 } PoseProblem;

@@ -3,8 +3,6 @@
 #include <string.h>
 #include "prep/pose.h"
 
-enum { COLUMNS = 64 };
-
 static int by_angle(const void *a, const void *b)
 {
 	const AxisView *x = a, *y = b;
@@ -36,11 +34,11 @@ static tomos_status sort_views(const Orbit *o, AxisView **sorted)
 	return TOMOS_OK;
 }
 
-static tomos_status group_views(Coarse *c, const Orbit *scan)
+static tomos_status group_views(Coarse *c, const Orbit *scan, int64_t views)
 {
 	AxisView *sorted;
 	int64_t n = scan->views, groups;
-	c->together = max64((n + c->orbit.columns) / (2 * c->orbit.columns), 1);
+	c->together = max64((n + views / 2) / views, 1);
 	groups = n / c->together;
 	c->orbit.views = groups;
 	TRY(mem_zeroed(&c->orbit.angles, groups, sizeof(double), "angles"));
@@ -56,9 +54,10 @@ static tomos_status group_views(Coarse *c, const Orbit *scan)
 	return TOMOS_OK;
 }
 
-tomos_status coarse_begin(Coarse *c, const Orbit *scan)
+tomos_status coarse_begin(Coarse *c, const Orbit *scan, int64_t columns, int64_t views)
 {
-	int64_t bin = max64((scan->columns + COLUMNS / 2) / COLUMNS, 1);
+	int64_t bin = max64((scan->columns + columns / 2) / columns, scan->rows / (2 * columns));
+	bin = max64(bin, 1);
 	*c = (Coarse){.bin = bin, .orbit = *scan};
 	c->orbit.angles = NULL;
 	c->orbit.columns = scan->columns / bin;
@@ -66,7 +65,7 @@ tomos_status coarse_begin(Coarse *c, const Orbit *scan)
 	c->orbit.width *= (double)bin;
 	c->orbit.height *= (double)bin;
 	coarse_pose(c, scan->pose, c->orbit.pose);
-	tomos_status status = group_views(c, scan);
+	tomos_status status = group_views(c, scan, views);
 	if (status == TOMOS_OK)
 		status = mem_zeroed(&c->data, c->orbit.views * c->orbit.rows * c->orbit.columns,
 			sizeof(float), "an averaged scan");
@@ -115,16 +114,35 @@ static void smooth(float *values, int64_t count, int64_t stride)
 	}
 }
 
+static void smooth_view(float *view, int64_t rows, int64_t n)
+{
+	for (int64_t r = 0; r < rows; r++)
+		smooth(view + r * n, n, 1);
+	for (int64_t i = 0; i < n; i++)
+		smooth(view + i, rows, n);
+}
+
 void coarse_finish(Coarse *c)
 {
 	int64_t n = c->orbit.columns, rows = c->orbit.rows;
-	for (int64_t v = 0; v < c->orbit.views; v++) {
-		float *view = c->data + v * rows * n;
-		for (int64_t r = 0; r < rows; r++)
-			smooth(view + r * n, n, 1);
-		for (int64_t i = 0; i < n; i++)
-			smooth(view + i, rows, n);
-	}
+	for (int64_t v = 0; v < c->orbit.views; v++)
+		smooth_view(c->data + v * rows * n, rows, n);
+}
+
+static void sharpen_view(const void *user, int64_t view, float *scratch)
+{
+	const Coarse *c = user;
+	int64_t n = c->orbit.columns, rows = c->orbit.rows;
+	float *data = c->data + view * rows * n;
+	memcpy(scratch, data, (size_t)(rows * n) * sizeof *scratch);
+	smooth_view(scratch, rows, n);
+	for (int64_t i = 0; i < rows * n; i++)
+		data[i] = 2 * data[i] - scratch[i];
+}
+
+tomos_status coarse_sharpen(const Coarse *c)
+{
+	return pieces_each(c->orbit.views, c->orbit.rows * c->orbit.columns, sharpen_view, c);
 }
 
 void coarse_pose(const Coarse *c, const double pose[POSE_COUNT], double out[POSE_COUNT])
@@ -139,4 +157,39 @@ void fine_pose(const Coarse *c, const double pose[POSE_COUNT], double out[POSE_C
 	memcpy(out, pose, POSE_COUNT * sizeof *out);
 	for (int i = POSE_AXIS; i <= POSE_ROW; i++)
 		out[i] = (pose[i] + 0.5) * (double)c->bin - 0.5;
+}
+
+/* ---- the scans of a search ------------------------------------------------------------------- */
+
+tomos_status coarse_scans_begin(Coarse scans[COARSE_COUNT], const Orbit *scan)
+{
+	static const int64_t columns[COARSE_COUNT] = {64, 128}, views[COARSE_COUNT] = {128, 180};
+	tomos_status status = TOMOS_OK;
+	for (int i = 0; i < COARSE_COUNT; i++)
+		scans[i] = (Coarse){.bin = 0};
+	for (int i = 0; i < COARSE_COUNT && status == TOMOS_OK; i++)
+		status = coarse_begin(&scans[i], scan, columns[i], views[i]);
+	if (status != TOMOS_OK)
+		coarse_scans_free(scans);
+	return status;
+}
+
+tomos_status coarse_scans_add(Coarse scans[COARSE_COUNT], const tomos_array *data, int64_t row)
+{
+	for (int i = 0; i < COARSE_COUNT; i++)
+		TRY(coarse_add(&scans[i], data, row));
+	return TOMOS_OK;
+}
+
+tomos_status coarse_scans_finish(Coarse scans[COARSE_COUNT])
+{
+	for (int i = 0; i < COARSE_COUNT; i++)
+		coarse_finish(&scans[i]);
+	return coarse_sharpen(&scans[COARSE_PLANES]);
+}
+
+void coarse_scans_free(Coarse scans[COARSE_COUNT])
+{
+	for (int i = 0; i < COARSE_COUNT; i++)
+		coarse_free(&scans[i]);
 }

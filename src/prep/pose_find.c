@@ -6,19 +6,21 @@
 #include "prep/pose.h"
 
 enum { ROUNDS = 4, MORE = 2, ROW_STEPS = 4, MOST_COLUMNS = 512 };
-#define ROW_STEP 0.012  /* of the rows */
-#define CLEARLY 0.95    /* residual of a row that is preferred to one nearer to the middle */
-#define MOST_ROLL 0.035 /* radians that the band of rows allows for */
+#define ROW_STEP 0.012 /* of the rows */
+#define CLEARLY 0.95   /* residual of a row that is preferred to one nearer to the middle */
 /* Values whose standard error is larger are not determined by the scan: radians, parts, rows. */
 #define LOOSE_ANGLE 0.01
 #define LOOSE_SCALE 0.01
 #define LOOSE_ROW 2
 #define MOST_NOISE 0.7 /* share in the derivatives by the row */
 #define DOUBT 0.015    /* of the rows: error of a row that is not determined */
-#define DOUBT_TILTED 1 /* rows: the same where all rows have given an estimate */
+#define DOUBT_TILTED 1 /* rows: the same where all rows have given an estimate, */
+#define DOUBT_OFFSET 3 /* and of an offset detector */
 #define LOOSE_SLANT 0.006
-#define POOR 0.02 /* residual above which only axis and roll are found */
-#define EMPTY 0.3 /* residual of pairs that are mostly noise */
+#define UNLIKE 0.5         /* relative difference of planes that are mostly noise */
+#define COMMON_PLANES 0.01 /* averaged pixels: error of what planes give */
+#define POOR 0.02          /* residual above which only axis and roll are found */
+#define EMPTY 0.3          /* residual of pairs that are mostly noise */
 /* Errors that all parts of the data have in common, for residuals up to GOOD. */
 #define GOOD 0.01
 #define COMMON_AXIS 0.01 /* columns of the scan */
@@ -37,6 +39,7 @@ typedef struct {
 	bool reversed;
 	bool few;    /* pairs, which tell little of the row */
 	bool tilted; /* all rows have given an estimate of the midplane */
+	bool planes; /* so have planes that views have in common */
 	double before, after;
 } Search;
 
@@ -185,7 +188,7 @@ static double largest_step(int value, const Orbit *coarse)
 
 static tomos_status fit_rows(Search *s, unsigned free)
 {
-	const Coarse *c = s->problem->coarse;
+	const Coarse *c = &s->problem->coarse[COARSE_REST];
 	double pose[POSE_COUNT];
 	PoseStep step;
 	coarse_pose(c, s->pose, pose);
@@ -223,6 +226,15 @@ static tomos_status report(const Search *s, int done)
 	return TOMOS_OK;
 }
 
+/* Error of a row that pairs do not determine. */
+static double row_doubt(const Search *s)
+{
+	const Orbit *o = s->problem->orbit;
+	return !s->tilted                           ? DOUBT * (double)o->rows
+	       : pose_offset(o, s->pose[POSE_AXIS]) ? DOUBT_OFFSET
+						    : DOUBT_TILTED;
+}
+
 /* Where pairs do not determine the row: errors of the other values are how far they follow it, and
  * those that follow it too far are as given. */
 static tomos_status doubt_row(Search *s)
@@ -232,7 +244,7 @@ static tomos_status doubt_row(Search *s)
 	double residual, error[POSE_COUNT];
 	unsigned free = FAN_VALUES | 1u << PAIR_SLOPE;
 	Search other = *s;
-	other.pose[POSE_ROW] += s->tilted ? DOUBT_TILTED : DOUBT * (double)s->problem->orbit->rows;
+	other.pose[POSE_ROW] += row_doubt(s);
 	TRY(fit_midplane(&other, free, &residual));
 	memcpy(error, s->error, sizeof error);
 	for (int i = 0; i < COUNT(values); i++) {
@@ -246,7 +258,7 @@ static tomos_status doubt_row(Search *s)
 				  : k == POSE_SCALE ? PAIR_SCALE
 						    : PAIR_SLOPE));
 	}
-	error[POSE_ROW] = s->tilted ? DOUBT_TILTED : NAN;
+	error[POSE_ROW] = s->tilted ? row_doubt(s) : NAN;
 	if (!s->tilted)
 		s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
 	TRY(fit_midplane(s, free, &s->after));
@@ -262,9 +274,90 @@ static tomos_status keep_sure(Search *s)
 		s->pose[unsure[i]] = s->problem->orbit->pose[unsure[i]];
 		s->error[unsure[i]] = NAN;
 	}
-	s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
+	if (!s->tilted)
+		s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
 	TRY(fit_midplane(s, 1u << PAIR_AXIS | 1u << PAIR_SLOPE, &s->after));
-	s->error[POSE_ROW] = NAN;
+	s->error[POSE_ROW] = s->tilted ? row_doubt(s) : NAN;
+	return TOMOS_OK;
+}
+
+/* ---- planes that views have in common -------------------------------------------------------- */
+
+enum { PLANE_VALUES = 1u << POSE_AXIS | 1u << POSE_ROW | 1u << POSE_ROLL };
+
+/* Axis, row and roll from `steps` steps, the other values as they are; nothing where the views have
+ * too few planes in common that the detector sees as a whole. */
+static tomos_status fit_planes(Search *s, int scan, int steps)
+{
+	const Coarse *c = &s->problem->coarse[scan];
+	double pose[POSE_COUNT], bin = (double)c->bin;
+	const double common[] = {
+		bin * COMMON_PLANES, COMMON_ROW, 4 * COMMON_PLANES / (double)c->orbit.columns};
+	PoseStep step = {.solved = false};
+	coarse_pose(c, s->pose, pose);
+	for (int i = 0; i < steps; i++) {
+		TRY(epipolar_step(c, pose, s->reversed, PLANE_VALUES, &step));
+		s->planes = step.solved && step.residual < UNLIKE;
+		if (!s->planes)
+			return TOMOS_OK;
+		for (int k = POSE_AXIS; k <= POSE_ROLL; k++) {
+			double most = largest_step(k, &c->orbit);
+			pose[k] += fmin(fmax(step.step[k], -most), most);
+		}
+	}
+	fine_pose(c, pose, s->pose);
+	for (int k = POSE_AXIS; k <= POSE_ROLL; k++)
+		s->error[k] = hypot(
+			deviation(step.covariance[k][k]) * (k == POSE_ROLL ? 1 : bin), common[k]);
+	s->planes = s->error[POSE_ROW] < LOOSE_ROW;
+	return TOMOS_OK;
+}
+
+/* Swivel and scale from pairs, on the midplane that planes have given. Its error and that of the
+ * slant, which no block of pairs shows, are about as large as those that blocks show. */
+static tomos_status fit_fan(Search *s)
+{
+	unsigned free = FAN_VALUES;
+	TRY(fit_midplane(s, free, &s->after));
+	for (int i = 0; i < 2; i++) {
+		static const int values[] = {POSE_SWIVEL, POSE_SCALE},
+				 pairs[] = {PAIR_SWIVEL, PAIR_SCALE};
+		static const double loose[] = {LOOSE_ANGLE, LOOSE_SCALE};
+		int k = values[i];
+		s->error[k] *= 2;
+		if (s->error[k] < loose[i])
+			continue;
+		s->pose[k] = s->problem->orbit->pose[k];
+		s->error[k] = NAN;
+		free &= ~(1u << pairs[i]);
+	}
+	if (free == FAN_VALUES)
+		return TOMOS_OK;
+	double error[] = {s->error[POSE_SWIVEL], s->error[POSE_SCALE]};
+	TRY(fit_midplane(s, free, &s->after));
+	s->error[POSE_SWIVEL] = error[0];
+	s->error[POSE_SCALE] = error[1];
+	return TOMOS_OK;
+}
+
+/* Row and roll from planes; swivel and scale from pairs, and the axis from what gives it better. */
+static tomos_status refine_planes(Search *s)
+{
+	Search planes = *s, before = *s;
+	for (int round = 0; round < 2; round++) {
+		TRY(fit_planes(s, round ? COARSE_PLANES : COARSE_REST, round ? 1 : 4));
+		if (!s->planes) {
+			*s = before;
+			return TOMOS_OK;
+		}
+		planes = *s;
+		TRY(fit_fan(s));
+	}
+	for (int k = POSE_AXIS; k <= POSE_ROLL; k++)
+		if (k != POSE_AXIS || !(s->error[k] < planes.error[k])) {
+			s->pose[k] = planes.pose[k];
+			s->error[k] = planes.error[k];
+		}
 	return TOMOS_OK;
 }
 
@@ -279,7 +372,10 @@ static tomos_status find_midplane(Search *s)
 		status = fit_rows(s, i ? TILT | 1u << POSE_SLANT : TILT);
 	}
 	s->tilted = status == TOMOS_OK;
-	return status == TOMOS_UNSUPPORTED ? search_row(s) : status;
+	if (status != TOMOS_UNSUPPORTED)
+		return status;
+	TRY(refine_planes(s));
+	return s->planes ? TOMOS_OK : search_row(s);
 }
 
 static tomos_status refine(Search *s)
@@ -290,6 +386,11 @@ static tomos_status refine(Search *s)
 		return TOMOS_OK;
 	}
 	TRY(find_midplane(s));
+	if (s->planes)
+		return TOMOS_OK;
+	if (pose_offset(
+		    s->problem->orbit, s->pose[POSE_AXIS])) /* too few rays are measured twice */
+		s->error[POSE_SLANT] = NAN;
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int more = 0; more < MORE; more++)
 			TRY(fit_midplane(s, FAN_VALUES | LINE_VALUES, &s->after));
@@ -341,80 +442,4 @@ tomos_status pose_find(const PoseProblem *p, const tomos_axis_options *options, 
 		pose->error[k] = unit * s.error[k];
 	}
 	return TOMOS_OK;
-}
-
-void pose_band(const Orbit *orbit, int64_t *row, int64_t *rows)
-{
-	Line line;
-	axis_midplane(orbit, orbit->pose, &line);
-	double low = fmin(line.row, line.row + line.slope * (double)(orbit->columns - 1));
-	double high = fmax(line.row, line.row + line.slope * (double)(orbit->columns - 1));
-	double reach = (double)line.reach + 0.05 * (double)orbit->rows +
-		       0.5 * MOST_ROLL * (double)orbit->columns * orbit->width / orbit->height;
-	double last = (double)(orbit->rows - 1);
-	*row = (int64_t)fmin(fmax(floor(low - reach), 0), last);
-	*rows = (int64_t)fmin(fmax(ceil(high + reach), 0), last) - *row + 1;
-}
-
-tomos_status pose_views(tomos_geometry **scan, const Orbit *orbit, const tomos_pose *found)
-{
-	double pose[POSE_COUNT];
-	memcpy(pose, found->value, sizeof pose);
-	pose[POSE_SCALE] /= orbit->detector;
-	return orbit_geometry(scan, orbit, pose, found->reversed);
-}
-
-static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const tomos_array *data,
-	const tomos_axis_options *options, const tomos_progress *progress, tomos_pose *pose)
-{
-	Coarse coarse = {.bin = 0};
-	tomos_array band = *data;
-	PoseProblem p = {.orbit = orbit, .band = &band, .backend = backend, .progress = progress};
-	if (orbit->rows > 1 && orbit->kind == TOMOS_POINT) {
-		TRY(coarse_begin(&coarse, orbit));
-		tomos_status added = coarse_add(&coarse, data, 0);
-		if (added != TOMOS_OK) {
-			coarse_free(&coarse);
-			return added;
-		}
-		coarse_finish(&coarse);
-		p.coarse = &coarse;
-		pose_band(orbit, &p.row, &band.shape[1]);
-		band.data += p.row * band.stride[1];
-	}
-	tomos_status status = pose_find(&p, options, pose);
-	coarse_free(&coarse);
-	return status;
-}
-
-tomos_status tomos_pose_find(tomos_pose *pose, tomos_geometry **fitted, tomos_backend *backend,
-	const tomos_array *integrals, const tomos_geometry *scan, const tomos_axis_options *options,
-	const tomos_progress *progress)
-{
-	Orbit orbit;
-	tomos_backend *own = NULL;
-	tomos_pose found = {.bytes = sizeof found};
-	if (fitted)
-		*fitted = NULL;
-	TRY(struct_give(pose, &found, "tomos_pose"));
-	if (!scan)
-		return fail(TOMOS_BAD_VALUE, "the scan is missing");
-	TRY(array_check(integrals, "the line integrals",
-		(int64_t[]){scan->count, scan->rows, scan->columns}, ARRAY_READ));
-	TRY(orbit_take(&orbit, scan));
-	tomos_status status = TOMOS_OK;
-	if (!(orbit.source > 0))
-		status = fail(TOMOS_UNSUPPORTED,
-			"the pose of the detector is found for point sources; of parallel rays the "
-			"axis is");
-	if (status == TOMOS_OK && !backend)
-		status = tomos_backend_open(&own, "cpu");
-	if (status == TOMOS_OK)
-		status = find_in(
-			&orbit, backend ? backend : own, integrals, options, progress, &found);
-	if (status == TOMOS_OK && fitted)
-		status = pose_views(fitted, &orbit, &found);
-	tomos_backend_close(own);
-	orbit_free(&orbit);
-	return status == TOMOS_OK ? struct_give(pose, &found, "tomos_pose") : status;
 }

@@ -198,16 +198,27 @@ static tomos_status take_step(Step *s, unsigned free, PoseStep *result)
 
 /* ---- set-up ---------------------------------------------------------------------------------- */
 
-/* Whether the object goes on beyond the outermost columns, or rows. */
-static bool truncated(const Coarse *c, bool rows)
+#define OFFSET 0.75 /* the shorter side of an offset detector, relative to the longer one */
+
+bool pose_offset(const Orbit *orbit, double axis)
+{
+	double last = (double)(orbit->columns - 1);
+	return fmin(axis, last - axis) < OFFSET * fmax(axis, last - axis);
+}
+
+/* Whether the object goes on beyond the outermost rows, or columns: of an offset detector, beyond the
+ * one further from the axis. */
+static bool truncated(const Coarse *c, double axis, bool rows)
 {
 	int64_t n = c->orbit.columns, high = c->orbit.rows, all = c->orbit.views * high * n;
-	double edge = 0, pixels = 0;
+	double edge = 0, pixels = 0, last = (double)(n - 1);
+	bool offset = pose_offset(&c->orbit, axis);
+	bool left = !offset || axis > 0.5 * last, right = !offset || axis < 0.5 * last;
 	float most = 0;
 	for (int64_t i = 0; i < all; i++) {
 		int64_t column = i % n, row = i / n % high;
-		bool outermost =
-			rows ? row == 0 || row == high - 1 : column == 0 || column == n - 1;
+		bool outermost = rows ? row == 0 || row == high - 1
+				      : (left && column == 0) || (right && column == n - 1);
 		most = fmaxf(most, c->data[i]);
 		edge += outermost ? (double)c->data[i] : 0;
 		pixels += outermost;
@@ -226,18 +237,10 @@ static void choose_rows(Step *s)
 	double ratio = (o->source - radius) / (o->source + radius);
 	s->rows[0] = MARGIN;
 	s->rows[1] = (double)(o->rows - 1 - MARGIN);
-	if (truncated(s->coarse, true)) {
+	if (truncated(s->coarse, axis, true)) {
 		s->rows[0] = fmax(row - ratio * row, MARGIN);
 		s->rows[1] = fmin(row + ratio * ((double)(o->rows - 1) - row), s->rows[1]);
 	}
-}
-
-#define OFFSET 0.75 /* the shorter side of an offset detector, relative to the longer one */
-
-bool pose_offset(const Orbit *orbit, double axis)
-{
-	double last = (double)(orbit->columns - 1);
-	return fmin(axis, last - axis) < OFFSET * fmax(axis, last - axis);
 }
 
 static bool full_turn(const Orbit *o)
@@ -251,7 +254,7 @@ static void choose_grid(Step *s)
 {
 	const Orbit *o = &s->coarse->orbit;
 	double row = s->pose[POSE_ROW];
-	double far = 0.5 * (double)(o->columns - 1);
+	double far = fmax(s->pose[POSE_AXIS], (double)(o->columns - 1) - s->pose[POSE_AXIS]);
 	double high = fmax(row, (double)(o->rows - 1) - row);
 	double size = o->width * o->source / (o->detector * s->pose[POSE_SCALE]);
 	int64_t wide = 2 * (int64_t)ceil(fmin(far, 1.5 * (double)o->columns)) + 2;
@@ -275,7 +278,7 @@ static tomos_status step_open(Step *s, bool reversed, unsigned free)
 	choose_rows(s);
 	s->how = tomos_analytic_defaults();
 	s->how.filter = "hann";
-	if (truncated(s->coarse, false) || pose_offset(o, s->pose[POSE_AXIS]) || !full_turn(o))
+	if (truncated(s->coarse, s->pose[POSE_AXIS], false) || !full_turn(o))
 		return fail(TOMOS_UNSUPPORTED, "what reconstruction leaves of the projections "
 					       "shows the pose for full turns "
 					       "of objects within the field of view");

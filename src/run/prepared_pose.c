@@ -21,20 +21,19 @@ static tomos_status read_rows(tomos_prepared *p, int64_t row, int64_t rows, tomo
 	return status;
 }
 
-static tomos_status read_coarse(
-	tomos_prepared *p, const Orbit *orbit, Coarse *coarse, const tomos_progress *progress)
+static tomos_status read_coarse(tomos_prepared *p, const Orbit *orbit, Coarse coarse[COARSE_COUNT],
+	const tomos_progress *progress)
 {
 	int64_t most = max64(MOST_FLOATS / (orbit->views * orbit->columns), 1);
-	TRY(coarse_begin(coarse, orbit));
+	TRY(coarse_scans_begin(coarse, orbit));
 	for (int64_t row = 0; row < orbit->rows; row += most) {
 		tomos_array part;
 		TRY(read_rows(p, row, min64(most, orbit->rows - row), &part, progress));
-		tomos_status status = coarse_add(coarse, &part, row);
+		tomos_status status = coarse_scans_add(coarse, &part, row);
 		mem_free(part.data);
 		TRY(status);
 	}
-	coarse_finish(coarse);
-	return TOMOS_OK;
+	return coarse_scans_finish(coarse);
 }
 
 /* As columns and rows of the scan. */
@@ -51,7 +50,7 @@ static void in_pixels_of_scan(const tomos_prepared *p, tomos_pose *pose)
 static tomos_status find_pose(tomos_prepared *p, tomos_backend *backend, const Orbit *orbit,
 	tomos_pose *pose, const tomos_progress *progress)
 {
-	Coarse coarse = {.bin = 0};
+	Coarse coarse[COARSE_COUNT] = {{.bin = 0}};
 	tomos_array band = {.data = NULL};
 	PoseProblem problem = {.orbit = orbit, .band = &band, .backend = backend};
 	tomos_axis_options o = p->axis;
@@ -64,14 +63,14 @@ static tomos_status find_pose(tomos_prepared *p, tomos_backend *backend, const O
 	o.axis_range = o.axis_range_count == 2 ? range : NULL;
 	problem.progress = progress;
 	if (rows > 1 && orbit->kind == TOMOS_POINT) {
-		TRY_OR_DONE(read_coarse(p, orbit, &coarse, progress));
-		problem.coarse = &coarse;
+		TRY_OR_DONE(read_coarse(p, orbit, coarse, progress));
+		problem.coarse = coarse;
 		pose_band(orbit, &problem.row, &rows);
 	}
 	TRY_OR_DONE(read_rows(p, problem.row, rows, &band, progress));
 	TRY_OR_DONE(pose_find(&problem, &o, pose));
 done:
-	coarse_free(&coarse);
+	coarse_scans_free(coarse);
 	mem_free(band.data);
 	return status;
 }

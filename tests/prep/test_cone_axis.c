@@ -236,6 +236,39 @@ static void test_pose(void **state)
 	cone_scene_free(&s);
 }
 
+/* Short scans and offset detectors of which the row and the roll are unknown: planes that views have
+ * in common, and what reconstruction leaves of the projections, give both. */
+static void test_pose_arcs(void **state)
+{
+	static const struct {
+		ConeArc arc;
+		double roll, row;
+	} cases[] = {{ARC_SHORT, 0.003, 1.5}, {ARC_OFFSET, 0.005, 3}};
+	(void)state;
+	for (int i = 0; i < COUNT(cases) && !CASE_SLOW; i++) {
+		ConeScene s = {.seed = 1,
+			.size = 64,
+			.rows = 64,
+			.views = 96,
+			.arc = cases[i].arc,
+			.object = OBJECT_SOLIDS,
+			.tilted = true,
+			.offset = 4};
+		cone_scene(&s);
+		tomos_geometry *nominal = cone_nominal(&s, 1, false);
+		tomos_pose pose = {.bytes = sizeof pose};
+		OK(tomos_pose_find(&pose, NULL, NULL, &s.array, nominal, NULL, NULL));
+		for (int k = POSE_AXIS; k <= POSE_ROLL; k++)
+			printf("  arc %d value %d: %.4f, true %.4f, standard error %.4f\n",
+				(int)s.arc, k, pose.value[k], s.pose[k], pose.error[k]);
+		assert_true(fabs(pose.value[POSE_AXIS] - s.pose[POSE_AXIS]) < 0.05);
+		assert_true(fabs(pose.value[POSE_ROW] - s.pose[POSE_ROW]) < cases[i].row);
+		assert_true(fabs(pose.value[POSE_ROLL] - s.pose[POSE_ROLL]) < cases[i].roll);
+		tomos_geometry_free(nominal);
+		cone_scene_free(&s);
+	}
+}
+
 static void test_memory(void **state)
 {
 	(void)state;
@@ -268,6 +301,7 @@ int main(void)
 		cmocka_unit_test(test_sharpness),
 		cmocka_unit_test(test_rejected),
 		cmocka_unit_test(test_pose),
+		cmocka_unit_test(test_pose_arcs),
 		cmocka_unit_test(test_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,501 @@
+/* A Gauss-Newton step on the pose of a detector, from planes that two views have in common.
+ *
+ * A plane through two sources meets each detector in a line. The derivative across such a line of
+ * the integral along it, of projections divided by the length of their rays, is up to a factor that
+ * of the object's integral over the plane (Grangeat), and therefore the same in both views: in full
+ * and short scans alike, for any two views. A line counts if the object ends before both of its
+ * ends, so that objects that are longer than the field of view leave some.
+ *
+ * A change of the pose moves most lines alike in both views, and the plane may be tilted with them;
+ * only what is left of the move counts. Derivatives that are multiplied with the differences come from
+ * the views beside: noise of the same view would be taken for what the pose does.
+ */
+#include <math.h>
+#include <string.h>
+#include "base/vector3.h"
+#include "prep/pose.h"
+
+enum { LEAST_VIEWS = 8 };
+enum { COMPARED = 24 }; /* views that a view is compared with, at most */
+/* A pair counts in the blocks of both views, and the noise of a view is in all of its pairs: the
+ * scatter between blocks has half of it. */
+enum { SHARE = 4 };
+/* What is kept of a line: the derivative across it, and the derivatives of that by the detector's
+ * foot (column, row) and distance, as far as the weights of pixels depend on them. */
+enum { VALUE, BY_COLUMN, BY_ROW, BY_FAR, PARTS };
+#define TRUNCATED 0.02 /* of the largest value, at an end of a line */
+
+typedef struct {
+	double axes[3][3]; /* columns, rows, normal, in the frame of an upright detector */
+	double foot[2];    /* pixel nearest to the source */
+	double far;        /* distance to it, in pixel widths */
+} Detector;
+
+/* Lines of one direction. They are one pixel apart along the axis b of the detector which they cross
+ * more steeply, so that those of all k meet a row of pixels at the same fraction of a pixel. */
+typedef struct {
+	int a, b;
+	int64_t count[2];
+	double across; /* distance from line to line; its sign is that of the normal along b */
+	double at, by; /* line k, at pixel i of a: at + k + by i */
+	float length;  /* of a line, for each pixel of a */
+} Direction;
+
+typedef struct {
+	const Coarse *coarse;
+	double high; /* a row, in columns */
+	Detector detector;
+	int64_t angles, offsets; /* of lines */
+	Direction *directions;   /* [angle] */
+	double sense;            /* -1: angles count against the columns */
+	float most;              /* largest value of the data */
+	float *lines;            /* [view][angle][offset][PARTS]; NAN: cut */
+} Lines;
+
+static void detector_at(const Orbit *o, const double pose[POSE_COUNT], Detector *d)
+{
+	double counted[POSE_COUNT], far = o->detector / o->width * pose[POSE_SCALE];
+	pose_counted(o, pose, counted);
+	pose_axes(counted, d->axes);
+	d->far = far * d->axes[2][2];
+	d->foot[0] = pose[POSE_AXIS] - far * d->axes[0][2];
+	d->foot[1] = pose[POSE_ROW] - far * d->axes[1][2] * o->width / o->height;
+}
+
+/* Derivative of the detector by a value of the pose. */
+static void detector_moves(const Orbit *o, const double pose[POSE_COUNT], int value, Detector *d)
+{
+	double by = 1e-4, moved[POSE_COUNT];
+	Detector more, less;
+	memcpy(moved, pose, sizeof moved);
+	moved[value] = pose[value] + by;
+	detector_at(o, moved, &more);
+	moved[value] = pose[value] - by;
+	detector_at(o, moved, &less);
+	for (int a = 0; a < 3; a++)
+		for (int b = 0; b < 3; b++)
+			d->axes[a][b] = (more.axes[a][b] - less.axes[a][b]) / (2 * by);
+	for (int a = 0; a < 2; a++)
+		d->foot[a] = (more.foot[a] - less.foot[a]) / (2 * by);
+	d->far = (more.far - less.far) / (2 * by);
+}
+
+/* ---- integrals along lines ------------------------------------------------------------------- */
+
+static Direction direction_of(const Lines *l, int64_t angle)
+{
+	const Orbit *o = &l->coarse->orbit;
+	double turn = M_PI * (double)angle / (double)l->angles;
+	const double normal[2] = {cos(turn), sin(turn)}, unit[2] = {1, l->high};
+	Direction s = {
+		.a = fabs(normal[1]) >= fabs(normal[0]) ? 0 : 1, .count = {o->columns, o->rows}};
+	s.b = 1 - s.a;
+	s.across = normal[s.b] * unit[s.b];
+	s.by = -normal[s.a] * unit[s.a] / s.across;
+	s.at = 0.5 * (double)(s.count[s.b] - 1) - s.by * 0.5 * (double)(s.count[s.a] - 1) -
+	       0.5 * (double)(l->offsets - 1);
+	s.length = (float)(unit[s.a] / fabs(normal[s.b]));
+	return s;
+}
+
+/* Joseph's sums; image: [pixel of a][pixel of b]. */
+static void sum_lines(const Lines *l, const Direction *s, const float *image, float *sum)
+{
+	int64_t wide = s->count[s->b];
+	memset(sum, 0, (size_t)l->offsets * sizeof *sum);
+	for (int64_t i = 0; i < s->count[s->a]; i++) {
+		double start = s->at + s->by * (double)i, whole = floor(start);
+		float part = (float)(start - whole) * s->length, rest = s->length - part;
+		int64_t first = max64(-(int64_t)whole, 0);
+		int64_t end = min64(wide - 1 - (int64_t)whole, l->offsets);
+		const float *row = image + i * wide + (int64_t)whole;
+		for (int64_t k = first; k < end; k++)
+			sum[k] += rest * row[k] + part * row[k + 1];
+	}
+}
+
+/* The range of i in [0, count) for which start + step i is in [0, top]. */
+static void range_within(double start, double step, double top, int64_t count, int64_t range[2])
+{
+	double low = 0, high = (double)(count - 1);
+	if (fabs(step) > 1e-9) {
+		double p = -start / step, q = (top - start) / step;
+		low = fmax(low, ceil(fmin(p, q)));
+		high = fmin(high, floor(fmax(p, q)));
+	} else if (start < 0 || start > top) {
+		high = -1;
+	}
+	range[0] = (int64_t)low;
+	range[1] = high < low ? range[0] : (int64_t)high + 1;
+}
+
+/* Whether a line misses the detector, or ends in the object. */
+static bool line_cut(const Lines *l, const Direction *s, int64_t k, const float *data)
+{
+	double start = s->at + (double)k, top = (double)(s->count[s->b] - 1);
+	int64_t range[2];
+	range_within(start, s->by, top, s->count[s->a], range);
+	if (k < 2 || k > l->offsets - 3 || range[0] >= range[1])
+		return true;
+	for (int end = 0; end < 2; end++) {
+		int64_t at[2];
+		at[s->a] = end ? range[1] - 1 : range[0];
+		at[s->b] = (int64_t)(start + s->by * (double)at[s->a] + 0.5);
+		if (fabsf(data[at[1] * s->count[0] + at[0]]) > (float)TRUNCATED * l->most)
+			return true;
+	}
+	return false;
+}
+
+/* Derivatives across the lines, to fourth order. */
+static void derive(const Lines *l, const Direction *s, const float *line, float *out)
+{
+	float scale = 1 / (12 * (float)s->across);
+	for (int64_t k = 2; k < l->offsets - 2; k++)
+		out[PARTS * k] =
+			scale * (8 * (line[k + 1] - line[k - 1]) - line[k + 2] + line[k - 2]);
+}
+
+/* The factor of a pixel's value, and its derivatives by the foot and the distance. */
+static void weights_at(const Lines *l, int64_t pixel, float out[PARTS])
+{
+	const Detector *d = &l->detector;
+	int64_t n = l->coarse->orbit.columns;
+	double x = (double)(pixel % n) - d->foot[0];
+	double y = ((double)(pixel / n) - d->foot[1]) * l->high;
+	double weight = 1 / sqrt(d->far * d->far + x * x + y * y), cube = weight * weight * weight;
+	out[VALUE] = (float)weight;
+	out[BY_COLUMN] = (float)(cube * x);
+	out[BY_ROW] = (float)(cube * y * l->high);
+	out[BY_FAR] = (float)(-cube * d->far);
+}
+
+static void take_view(const void *user, int64_t view, float *scratch)
+{
+	const Lines *l = user;
+	int64_t n = l->coarse->orbit.columns, rows = l->coarse->orbit.rows, pixels = rows * n;
+	const float *data = l->coarse->data + view * pixels;
+	float *line = scratch + (int64_t)(2 * PARTS) * pixels;
+	for (int64_t i = 0; i < pixels; i++) {
+		float weights[PARTS];
+		weights_at(l, i, weights);
+		for (int k = 0; k < PARTS; k++) {
+			float *image = scratch + (int64_t)(2 * k) * pixels;
+			image[i % n * rows + i / n] = image[pixels + i] = data[i] * weights[k];
+		}
+	}
+	for (int64_t a = 0; a < l->angles; a++) {
+		const Direction *s = &l->directions[a];
+		float *out = l->lines + (view * l->angles + a) * l->offsets * PARTS;
+		for (int k = 0; k < PARTS; k++) {
+			sum_lines(l, s, scratch + (2 * k + s->a) * pixels, line);
+			derive(l, s, line, out + k);
+		}
+		for (int64_t k = 0; k < l->offsets; k++)
+			if (line_cut(l, s, k, data))
+				out[PARTS * k] = NAN;
+	}
+}
+
+/* ---- planes ---------------------------------------------------------------------------------- */
+
+typedef struct {
+	const Lines *lines;
+	unsigned free;
+	Detector moves[POSE_COUNT + 1];  /* derivatives by the values of the pose; the last is 0 */
+	Normal (*blocks)[NORMAL_BLOCKS]; /* [view]: summed in this order */
+} Planes;
+
+static void mul3(const double m[3][3], const double v[3], double out[3])
+{
+	for (int a = 0; a < 3; a++)
+		out[a] = dot3(m[a], v);
+}
+
+/* Catmull-Rom's weights of four samples, and of the derivative. */
+static void cubic(double t, float w[4], float d[4])
+{
+	w[0] = (float)(0.5 * t * (-1 + t * (2 - t)));
+	w[1] = (float)(1 + 0.5 * t * t * (-5 + 3 * t));
+	w[2] = (float)(0.5 * t * (1 + t * (4 - 3 * t)));
+	w[3] = (float)(0.5 * t * t * (t - 1));
+	d[0] = (float)(-0.5 + t * (2 - 1.5 * t));
+	d[1] = (float)(t * (-5 + 4.5 * t));
+	d[2] = (float)(0.5 + t * (4 - 4.5 * t));
+	d[3] = (float)(t * (-1 + 1.5 * t));
+}
+
+/* What a view says of a plane: its line may be cut by an edge, or lie beyond the detector. */
+typedef enum { SEEN, CUT, BEYOND } Found;
+
+/* What a view has for a line: its parts, and derivatives by angle and offset. The line of angle + pi
+ * is that of -offset, with the opposite sign. */
+typedef struct {
+	double part[PARTS], by_angle, by_offset;
+} Sample;
+
+static Found sample(const Lines *l, int64_t view, double angle, double offset, Sample *out)
+{
+	double per = (double)l->angles / M_PI, at = angle * per, whole = floor(at);
+	float wa[4], da[4], wo[4], dw[4];
+	cubic(at - whole, wa, da);
+	*out = (Sample){.by_angle = 0};
+	for (int64_t i = 0; i < 4; i++) {
+		int64_t a = (int64_t)whole + i - 1;
+		bool flip = a < 0 || a >= l->angles;
+		a += a < 0 ? l->angles : a >= l->angles ? -l->angles : 0;
+		double across = flip ? -l->directions[a].across : l->directions[a].across;
+		double k = offset / across + 0.5 * (double)(l->offsets - 1), low = floor(k);
+		if (!(low >= 1 && low < (double)(l->offsets - 2)))
+			return BEYOND;
+		const float *line =
+			l->lines + ((view * l->angles + a) * l->offsets + (int64_t)low - 1) * PARTS;
+		float part[PARTS] = {0}, slope = 0, sign = flip ? -1 : 1;
+		cubic(k - low, wo, dw);
+		for (int j = 0; j < 4; j++) {
+			for (int q = 0; q < PARTS; q++)
+				part[q] += wo[j] * line[j * PARTS + q];
+			slope += dw[j] * line[j * PARTS];
+		}
+		for (int q = 0; q < PARTS; q++)
+			out->part[q] += (double)(sign * wa[i] * part[q]);
+		out->by_angle += (double)(sign * da[i] * part[VALUE]) * per;
+		out->by_offset += (double)(sign * wa[i] * slope) / across;
+	}
+	return isnan(out->part[VALUE]) ? CUT : SEEN;
+}
+
+/* Changes of a plane's line: by each value of the pose, and by the tilt of the plane. */
+enum { BY_TILT = POSE_COUNT, CHANGES };
+
+/* A plane as a line of the detector, and how that changes. */
+typedef struct {
+	double sign, factor, angle, offset;
+	double turns[CHANGES], slides[CHANGES], gains[CHANGES];
+} Trace;
+
+/* normal: of the plane, in the upright frame of the view. */
+static void trace_of(const Planes *p, const double normal[3], const double tilted[3], Trace *t)
+{
+	const Lines *l = p->lines;
+	const Orbit *o = &l->coarse->orbit;
+	const Detector *d = &l->detector;
+	double n[3], dn[3];
+	mul3(d->axes, normal, n);
+	t->sign = n[1] < 0 ? -1 : 1; /* angles from 0 to pi */
+	double size = t->sign * hypot(n[0], n[1]),
+	       offset = -d->far * n[2] / size; /* from the foot */
+	double x = d->foot[0] - 0.5 * (double)(o->columns - 1);
+	double y = (d->foot[1] - 0.5 * (double)(o->rows - 1)) * l->high;
+	double shift = (x * n[0] + y * n[1]) / size, square = d->far * d->far;
+	t->angle = atan2(t->sign * n[1], t->sign * n[0]);
+	t->offset = offset + shift;
+	t->factor = square + offset * offset;
+	for (int k = 0; k < CHANGES; k++) {
+		const Detector *m = &p->moves[k];
+		if (k == BY_TILT)
+			mul3(d->axes, tilted, dn);
+		else
+			mul3(m->axes, normal, dn);
+		double grows = (n[0] * dn[0] + n[1] * dn[1]) / (size * size);
+		double by = -(m->far * n[2] + d->far * dn[2]) / size - offset * grows;
+		t->turns[k] = (n[0] * dn[1] - n[1] * dn[0]) / (size * size);
+		t->slides[k] =
+			by +
+			(m->foot[0] * n[0] + m->foot[1] * l->high * n[1] + x * dn[0] + y * dn[1]) /
+				size -
+			shift * grows;
+		t->gains[k] = 2 * (d->far * m->far + offset * by);
+	}
+}
+
+/* The derivative by the direction of the plane, and how it changes with the pose. */
+static Found plane_in(
+	const Planes *p, const Trace *t, int64_t view, double *value, double change[CHANGES])
+{
+	Sample s;
+	Found found = sample(p->lines, view, t->angle, t->offset, &s);
+	if (found != SEEN)
+		return found;
+	*value = t->sign * t->factor * s.part[VALUE];
+	for (int k = 0; k < CHANGES; k++) {
+		const Detector *m = &p->moves[k];
+		change[k] = t->sign *
+			    (t->factor * (s.by_angle * t->turns[k] + s.by_offset * t->slides[k] +
+						 s.part[BY_COLUMN] * m->foot[0] +
+						 s.part[BY_ROW] * m->foot[1] +
+						 s.part[BY_FAR] * m->far) +
+				    t->gains[k] * s.part[VALUE]);
+	}
+	return SEEN;
+}
+
+/* Derivatives likewise, from the views before and after: their noise is not that of the value. */
+static Found plane_beside(const Planes *p, const Trace *t, int64_t view, double change[CHANGES])
+{
+	int64_t last = p->lines->coarse->orbit.views - 1;
+	int64_t beside[2] = {view > 0 ? view - 1 : 1, view < last ? view + 1 : last - 1};
+	memset(change, 0, CHANGES * sizeof *change);
+	for (int i = 0; i < 2; i++) {
+		double value, one[CHANGES];
+		Found found = plane_in(p, t, beside[i], &value, one);
+		if (found != SEEN)
+			return found;
+		for (int k = 0; k < CHANGES; k++)
+			change[k] += 0.5 * one[k];
+	}
+	return SEEN;
+}
+
+/* The normal cos(tilt) z + sin(tilt) p, p in the direction `across` of the midplane, in the upright
+ * frame of a view; and its derivative by the tilt. */
+static void normal_at(double angle, double tilt, double across, double out[2][3])
+{
+	double u = cos(across - angle), w = -sin(across - angle);
+	const double made[2][3] = {{sin(tilt) * u, cos(tilt), sin(tilt) * w},
+		{cos(tilt) * u, -sin(tilt), cos(tilt) * w}};
+	memcpy(out, made, sizeof made);
+}
+
+/* By how much to tilt the plane for a change of the pose, so that its lines move least: what both
+ * views then see alike has no part in the difference. */
+static double tilt_for(const Planes *p, const Trace t[2], int change)
+{
+	double reach = 0.25 * (double)p->lines->coarse->orbit.columns, both = 0, own = 0;
+	for (int k = 0; k < 2; k++) {
+		double turns = reach * t[k].turns[BY_TILT], slides = t[k].slides[BY_TILT];
+		both += turns * reach * t[k].turns[change] + slides * t[k].slides[change];
+		own += turns * turns + slides * slides;
+	}
+	return own > 0 ? -both / own : 0;
+}
+
+static void add_sample(const Planes *p, Normal *at, const double value[2], double d[2][NORMAL_MOST])
+{
+	double left = value[0] - value[1];
+	at->squares += left * left;
+	at->energy += value[0] * value[0] + value[1] * value[1];
+	for (int a = 0; a < NORMAL_MOST; a++) {
+		if (!(p->free >> a & 1))
+			continue;
+		at->g[a] += d[1][a] * left;
+		for (int b = 0; b < NORMAL_MOST; b++)
+			if (p->free >> b & 1)
+				at->h[a][b] += 0.5 * (d[0][a] * d[1][b] + d[1][a] * d[0][b]);
+	}
+}
+
+/* False: it is beyond a detector, as are those further away. */
+static bool add_plane(
+	const Planes *p, const int64_t views[2], double tilt, double across, Normal *const at[2])
+{
+	const Lines *l = p->lines;
+	const double *angles = l->coarse->orbit.angles;
+	double normal[2][3], value[2], change[2][CHANGES], beside[2][CHANGES];
+	double d[2][NORMAL_MOST];
+	Trace trace[2];
+	for (int k = 0; k < 2; k++) {
+		normal_at(l->sense * angles[views[k]], tilt, across, normal);
+		trace_of(p, normal[0], normal[1], &trace[k]);
+		Found found = plane_in(p, &trace[k], views[k], &value[k], change[k]);
+		if (found == SEEN)
+			found = plane_beside(p, &trace[k], views[k], beside[k]);
+		if (found != SEEN)
+			return found == CUT;
+	}
+	for (int a = 0; a < POSE_COUNT; a++) {
+		double c = tilt_for(p, trace, a);
+		d[0][a] =
+			change[0][a] - change[1][a] + c * (change[0][BY_TILT] - change[1][BY_TILT]);
+		d[1][a] =
+			beside[0][a] - beside[1][a] + c * (beside[0][BY_TILT] - beside[1][BY_TILT]);
+	}
+	for (int k = 0; k < 2; k++)
+		add_sample(p, at[k], value, d);
+	return true;
+}
+
+/* Planes through the sources of two views, by steps that move lines by about a pixel. */
+static void add_pair(const Planes *p, int64_t i, int64_t j, Normal *blocks)
+{
+	const Orbit *o = &p->lines->coarse->orbit;
+	double first = p->lines->sense * o->angles[i], second = p->lines->sense * o->angles[j];
+	double apart = fabs(remainder(second - first, 2 * M_PI));
+	double across = 0.5 * (first + second) + 0.5 * M_PI; /* perpendicular to the baseline */
+	double half = 0.5 * (double)max64(o->columns, o->rows);
+	double step = 1 / (p->lines->detector.far * fabs(cos(0.5 * apart)) +
+				  half * fabs(sin(0.5 * apart)));
+	const int64_t views[2] = {i, j};
+	Normal *const at[2] = {
+		&blocks[i * NORMAL_BLOCKS / o->views], &blocks[j * NORMAL_BLOCKS / o->views]};
+	for (int side = -1; side <= 1; side += 2)
+		for (double tilt = 0.5 * step; tilt < 0.5 * M_PI; tilt += step)
+			if (!add_plane(p, views, side * tilt, across, at))
+				break;
+}
+
+static void take_planes(const void *user, int64_t view, float *scratch)
+{
+	const Planes *p = user;
+	int64_t views = p->lines->coarse->orbit.views, stride = max64(views / COMPARED, 1);
+	(void)scratch;
+	memset(p->blocks[view], 0, sizeof p->blocks[view]);
+	for (int64_t j = view + stride; j < views; j += stride)
+		add_pair(p, view, j, p->blocks[view]);
+}
+
+static void sum_blocks(const Planes *p, Normal out[NORMAL_BLOCKS])
+{
+	memset(out, 0, NORMAL_BLOCKS * sizeof *out);
+	for (int64_t v = 0; v < p->lines->coarse->orbit.views; v++)
+		for (int b = 0; b < NORMAL_BLOCKS; b++)
+			normal_add(&out[b], &p->blocks[v][b]);
+}
+
+static tomos_status take_step(Lines *l, Planes *p, const double pose[POSE_COUNT], PoseStep *result)
+{
+	const Orbit *o = &l->coarse->orbit;
+	Normal blocks[NORMAL_BLOCKS];
+	TRY(pieces_each(
+		o->views, (int64_t)(2 * PARTS) * o->rows * o->columns + l->offsets, take_view, l));
+	for (int k = 0; k < POSE_COUNT; k++)
+		detector_moves(o, pose, k, &p->moves[k]);
+	TRY(pieces_each(o->views, 1, take_planes, p));
+	sum_blocks(p, blocks);
+	result->solved = normal_solve(blocks, p->free, result->step, result->covariance);
+	for (int i = 0; i < NORMAL_MOST; i++)
+		for (int j = 0; j < NORMAL_MOST; j++)
+			result->covariance[i][j] *= SHARE;
+	result->residual = normal_residual(blocks);
+	return TOMOS_OK;
+}
+
+tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool reversed,
+	unsigned free, PoseStep *result)
+{
+	const Orbit *o = &c->orbit;
+	Lines l = {.coarse = c, .high = o->height / o->width, .angles = max64(o->columns, o->rows)};
+	Planes p = {.lines = &l, .free = free};
+	tomos_status status;
+	*result = (PoseStep){.solved = false};
+	if (o->views < LEAST_VIEWS)
+		return TOMOS_OK;
+	l.sense = reversed ? -o->mirror : o->mirror;
+	l.offsets = o->columns + o->rows + 4;
+	detector_at(o, pose, &l.detector);
+	for (int64_t i = 0; i < o->views * o->rows * o->columns; i++)
+		l.most = fmaxf(l.most, c->data[i]);
+	TRY_OR_DONE(mem_zeroed(&l.lines, PARTS * o->views * l.angles * l.offsets, sizeof(float),
+		"integrals along lines"));
+	TRY_OR_DONE(
+		mem_alloc(&l.directions, l.angles, sizeof *l.directions, "directions of lines"));
+	for (int64_t a = 0; a < l.angles; a++)
+		l.directions[a] = direction_of(&l, a);
+	TRY_OR_DONE(mem_alloc(&p.blocks, o->views, sizeof *p.blocks, "sums over planes"));
+	TRY_OR_DONE(take_step(&l, &p, pose, result));
+done:
+	mem_free(l.lines);
+	mem_free(l.directions);
+	mem_free(p.blocks);
+	return status;
+}

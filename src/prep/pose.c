@@ -1,0 +1,80 @@
+/* The search for the pose of a detector, for arrays in memory. */
+#include <math.h>
+#include <string.h>
+#include "prep/pose.h"
+
+#define MOST_ROLL 0.035 /* radians that the band of rows allows for */
+
+void pose_band(const Orbit *orbit, int64_t *row, int64_t *rows)
+{
+	Line line;
+	axis_midplane(orbit, orbit->pose, &line);
+	double low = fmin(line.row, line.row + line.slope * (double)(orbit->columns - 1));
+	double high = fmax(line.row, line.row + line.slope * (double)(orbit->columns - 1));
+	double reach = (double)line.reach + 0.05 * (double)orbit->rows +
+		       0.5 * MOST_ROLL * (double)orbit->columns * orbit->width / orbit->height;
+	double last = (double)(orbit->rows - 1);
+	*row = (int64_t)fmin(fmax(floor(low - reach), 0), last);
+	*rows = (int64_t)fmin(fmax(ceil(high + reach), 0), last) - *row + 1;
+}
+
+tomos_status pose_views(tomos_geometry **scan, const Orbit *orbit, const tomos_pose *found)
+{
+	double pose[POSE_COUNT];
+	memcpy(pose, found->value, sizeof pose);
+	pose[POSE_SCALE] /= orbit->detector;
+	return orbit_geometry(scan, orbit, pose, found->reversed);
+}
+
+static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const tomos_array *data,
+	const tomos_axis_options *options, const tomos_progress *progress, tomos_pose *pose)
+{
+	Coarse coarse[COARSE_COUNT] = {{.bin = 0}};
+	tomos_array band = *data;
+	PoseProblem p = {.orbit = orbit, .band = &band, .backend = backend, .progress = progress};
+	tomos_status status;
+	if (orbit->rows > 1 && orbit->kind == TOMOS_POINT) {
+		TRY_OR_DONE(coarse_scans_begin(coarse, orbit));
+		TRY_OR_DONE(coarse_scans_add(coarse, data, 0));
+		TRY_OR_DONE(coarse_scans_finish(coarse));
+		p.coarse = coarse;
+		pose_band(orbit, &p.row, &band.shape[1]);
+		band.data += p.row * band.stride[1];
+	}
+	status = pose_find(&p, options, pose);
+done:
+	coarse_scans_free(coarse);
+	return status;
+}
+
+tomos_status tomos_pose_find(tomos_pose *pose, tomos_geometry **fitted, tomos_backend *backend,
+	const tomos_array *integrals, const tomos_geometry *scan, const tomos_axis_options *options,
+	const tomos_progress *progress)
+{
+	Orbit orbit;
+	tomos_backend *own = NULL;
+	tomos_pose found = {.bytes = sizeof found};
+	if (fitted)
+		*fitted = NULL;
+	TRY(struct_give(pose, &found, "tomos_pose"));
+	if (!scan)
+		return fail(TOMOS_BAD_VALUE, "the scan is missing");
+	TRY(array_check(integrals, "the line integrals",
+		(int64_t[]){scan->count, scan->rows, scan->columns}, ARRAY_READ));
+	TRY(orbit_take(&orbit, scan));
+	tomos_status status = TOMOS_OK;
+	if (!(orbit.source > 0))
+		status = fail(TOMOS_UNSUPPORTED,
+			"the pose of the detector is found for point sources; of parallel rays the "
+			"axis is");
+	if (status == TOMOS_OK && !backend)
+		status = tomos_backend_open(&own, "cpu");
+	if (status == TOMOS_OK)
+		status = find_in(
+			&orbit, backend ? backend : own, integrals, options, progress, &found);
+	if (status == TOMOS_OK && fitted)
+		status = pose_views(fitted, &orbit, &found);
+	tomos_backend_close(own);
+	orbit_free(&orbit);
+	return status == TOMOS_OK ? struct_give(pose, &found, "tomos_pose") : status;
+}
