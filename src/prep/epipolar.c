@@ -7,16 +7,15 @@
  * ends, so that objects that are longer than the field of view leave some.
  *
  * A change of the pose moves most lines alike in both views, and the plane may be tilted with them;
- * only what is left of the move counts. Derivatives that are multiplied with the differences come from
- * the views beside: noise of the same view would be taken for what the pose does.
+ * only what is left of the move counts. Derivatives that multiply the differences come from the
+ * views beside: noise of the same view would be taken for what the pose does.
  */
 #include <math.h>
 #include <string.h>
 #include "base/vector3.h"
 #include "prep/pose.h"
 
-enum { LEAST_VIEWS = 8 };
-enum { COMPARED = 24 }; /* views that a view is compared with, at most */
+enum { LEAST_VIEWS = 8, COMPARED = 24 }; /* views that a view is compared with, at most */
 /* A pair counts in the blocks of both views, and the noise of a view is in all of its pairs: the
  * scatter between blocks has half of it. */
 enum { SHARE = 4 };
@@ -31,8 +30,8 @@ typedef struct {
 	double far;        /* distance to it, in pixel widths */
 } Detector;
 
-/* Lines of one direction. They are one pixel apart along the axis b of the detector which they cross
- * more steeply, so that those of all k meet a row of pixels at the same fraction of a pixel. */
+/* Lines of one direction, one pixel apart along the axis b of the detector that they cross more
+ * steeply: those of all k meet a row of pixels at the same fraction of a pixel. */
 typedef struct {
 	int a, b;
 	int64_t count[2];
@@ -228,8 +227,8 @@ static void cubic(double t, float w[4], float d[4])
 /* What a view says of a plane: its line may be cut by an edge, or lie beyond the detector. */
 typedef enum { SEEN, CUT, BEYOND } Found;
 
-/* What a view has for a line: its parts, and derivatives by angle and offset. The line of angle + pi
- * is that of -offset, with the opposite sign. */
+/* What a view has for a line: its parts, and derivatives by angle and offset. The line of angle +
+ * pi is that of -offset, with the opposite sign. */
 typedef struct {
 	double part[PARTS], by_angle, by_offset;
 } Sample;

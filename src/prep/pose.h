@@ -17,8 +17,8 @@ tomos_status coarse_begin(Coarse *c, const Orbit *scan, int64_t columns, int64_t
 /* Adds rows [row, row + rows) of the scan. */
 tomos_status coarse_add(Coarse *c, const tomos_array *data, int64_t row);
 void coarse_finish(Coarse *c); /* smooths it */
-/* Takes the second moment of that smoothing away: views see a blur of different widths in planes that
- * they have in common. */
+/* Takes the second moment of that smoothing away, which views would see differently in the planes
+ * that they have in common. */
 tomos_status coarse_sharpen(const Coarse *c);
 void coarse_free(Coarse *c);
 /* Between pixels of the scan and those of `c`. */

@@ -14,8 +14,7 @@ enum { ROUNDS = 4, MORE = 2, ROW_STEPS = 4, MOST_COLUMNS = 512 };
 #define LOOSE_ROW 2
 #define MOST_NOISE 0.7 /* share in the derivatives by the row */
 #define DOUBT 0.015    /* of the rows: error of a row that is not determined */
-#define DOUBT_TILTED 1 /* rows: the same where all rows have given an estimate, */
-#define DOUBT_OFFSET 3 /* and of an offset detector */
+#define DOUBT_TILTED 3 /* rows: the same where all rows have given an estimate */
 #define LOOSE_SLANT 0.006
 #define UNLIKE 0.5         /* relative difference of planes that are mostly noise */
 #define COMMON_PLANES 0.01 /* averaged pixels: error of what planes give */
@@ -229,10 +228,7 @@ static tomos_status report(const Search *s, int done)
 /* Error of a row that pairs do not determine. */
 static double row_doubt(const Search *s)
 {
-	const Orbit *o = s->problem->orbit;
-	return !s->tilted                           ? DOUBT * (double)o->rows
-	       : pose_offset(o, s->pose[POSE_AXIS]) ? DOUBT_OFFSET
-						    : DOUBT_TILTED;
+	return s->tilted ? DOUBT_TILTED : DOUBT * (double)s->problem->orbit->rows;
 }
 
 /* Where pairs do not determine the row: errors of the other values are how far they follow it, and
@@ -277,7 +273,7 @@ static tomos_status keep_sure(Search *s)
 	if (!s->tilted)
 		s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
 	TRY(fit_midplane(s, 1u << PAIR_AXIS | 1u << PAIR_SLOPE, &s->after));
-	s->error[POSE_ROW] = s->tilted ? row_doubt(s) : NAN;
+	s->error[POSE_ROW] = s->tilted ? DOUBT_TILTED : NAN;
 	return TOMOS_OK;
 }
 
@@ -309,7 +305,7 @@ static tomos_status fit_planes(Search *s, int scan, int steps)
 	for (int k = POSE_AXIS; k <= POSE_ROLL; k++)
 		s->error[k] = hypot(
 			deviation(step.covariance[k][k]) * (k == POSE_ROLL ? 1 : bin), common[k]);
-	s->planes = s->error[POSE_ROW] < LOOSE_ROW;
+	s->planes = scan != COARSE_PLANES || s->error[POSE_ROW] < LOOSE_ROW;
 	return TOMOS_OK;
 }
 

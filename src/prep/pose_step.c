@@ -5,7 +5,8 @@
  * the errors of that approximate inverse are small against those of a wrong pose. What is left is
  * compared on the measured pixels: where a value of the pose moves these by d, the residual C b
  * changes by C (d . grad b) - d . grad C b. A shift that the volume can follow has no part in that
- * difference. For full turns of objects within the field of view.
+ * difference. For full turns of objects within the field of view, which may be that of an offset
+ * detector.
  */
 #include <math.h>
 #include <string.h>
@@ -206,8 +207,8 @@ bool pose_offset(const Orbit *orbit, double axis)
 	return fmin(axis, last - axis) < OFFSET * fmax(axis, last - axis);
 }
 
-/* Whether the object goes on beyond the outermost rows, or columns: of an offset detector, beyond the
- * one further from the axis. */
+/* Whether the object goes on beyond the outermost rows, or columns; of an offset detector, beyond
+ * the column further from the axis. */
 static bool truncated(const Coarse *c, double axis, bool rows)
 {
 	int64_t n = c->orbit.columns, high = c->orbit.rows, all = c->orbit.views * high * n;

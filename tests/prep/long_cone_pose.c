@@ -40,72 +40,88 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void campaign(ConeArc arc, int first, int scans)
+typedef struct {
+	int scans, wrong, within[POSE_COUNT], found[POSE_COUNT];
+	double worst[POSE_COUNT]; /* standard errors */
+	double axis[SCANS], took, fdk;
+} Tally;
+
+static const double limits[POSE_COUNT] = {0.25, 2, 0.05, 0.3, 0.3, 0.2};
+
+static void compare(Tally *t, const ConeScene *s, const tomos_pose *pose)
 {
-	static const double limits[POSE_COUNT] = {0.25, 2, 0.05, 0.3, 0.3, 0.2};
 	static const double unit[POSE_COUNT] = {1, 1, 180 / M_PI, 180 / M_PI, 180 / M_PI, 100};
-	double worst[POSE_COUNT] = {0}, took = 0, fdk = 0, errors[SCANS] = {0};
-	int wrong = 0, within[POSE_COUNT] = {0}, found[POSE_COUNT] = {0};
-	for (int i = first; i < first + scans; i++) {
-		ConeScene s = {.seed = (uint64_t)(100 + i),
-			.size = SIZE,
-			.rows = SIZE,
-			.views = VIEWS,
-			.arc = arc,
-			.object = (ConeObject)(i % 5),
-			.noise = 0.02,
-			.tilted = true,
-			.offset = 20};
-		cone_scene(&s);
-		tomos_pose pose = {.bytes = sizeof pose};
-		double factor = 1 + 0.03 * cos(5.0 * i);
-		tomos_geometry *nominal = cone_nominal(&s, factor, i % 2);
-		double begin = seconds();
-		OK(tomos_pose_find(&pose, NULL, NULL, &s.array, nominal, NULL, NULL));
-		double now = seconds() - begin;
-		if (arc != ARC_SHORT && i < TIMED) { /* FDK rejects short scans with an offset */
-			took += now;
-			fdk += fdk_seconds(&s);
-		}
-		tomos_geometry_free(nominal);
-		printf("arc %d scan %2d object %d D %.1f M %.1f:", (int)arc, i, (int)s.object,
-			s.detector / SIZE, s.detector / s.source);
-		for (int k = 0; k < POSE_COUNT; k++) {
-			double scale = k == POSE_SCALE ? 1 / s.detector : 1;
-			double error = (pose.value[k] * scale - s.pose[k]) * unit[k];
-			printf(" %+.3f(%.3f)", error, pose.error[k] * scale * unit[k]);
-			if (isnan(pose.error[k]))
-				continue;
-			double allowed = pose.error[k] * scale * unit[k];
-			worst[k] = fmax(worst[k], fabs(error) / allowed);
-			if (k == POSE_AXIS)
-				errors[i - first] = fabs(error);
-			if (k != POSE_AXIS && 2 * allowed > limits[k])
-				continue;
-			found[k]++;
-			within[k] += fabs(error) <= limits[k];
-		}
-		wrong += pose.reversed != i % 2;
-		printf(" %.4f to %.4f, %.2f s%s\n", pose.before, pose.after, now,
-			pose.reversed != i % 2 ? " DIRECTION" : "");
-		fflush(stdout);
-		cone_scene_free(&s);
+	for (int k = 0; k < POSE_COUNT; k++) {
+		double scale = k == POSE_SCALE ? 1 / s->detector : 1;
+		double error = fabs(pose->value[k] * scale - s->pose[k]) * unit[k];
+		double allowed = pose->error[k] * scale * unit[k];
+		printf(" %.3f(%.3f)", error, allowed);
+		if (k == POSE_AXIS)
+			t->axis[t->scans] = error;
+		if (isnan(allowed))
+			continue;
+		t->worst[k] = fmax(t->worst[k], error / allowed);
+		if (k != POSE_AXIS && 2 * allowed > limits[k])
+			continue;
+		t->found[k]++;
+		t->within[k] += error <= limits[k];
 	}
-	qsort(errors, (size_t)scans, sizeof *errors, by_value);
-	printf("  axis: median %.3f, worst %.3f\n", errors[scans / 2], errors[scans - 1]);
-	assert_true(errors[scans / 2] < 0.1);
-	assert_int_equal(found[POSE_AXIS], scans);
+	t->scans++;
+}
+
+static void one_scan(Tally *t, ConeArc arc, int i)
+{
+	ConeScene s = {.seed = (uint64_t)(100 + i),
+		.size = SIZE,
+		.rows = SIZE,
+		.views = VIEWS,
+		.arc = arc,
+		.object = (ConeObject)(i % 5),
+		.noise = 0.02,
+		.tilted = true,
+		.offset = 20};
+	cone_scene(&s);
+	tomos_pose pose = {.bytes = sizeof pose};
+	tomos_geometry *nominal = cone_nominal(&s, 1 + 0.03 * cos(5.0 * i), i % 2);
+	double begin = seconds();
+	OK(tomos_pose_find(&pose, NULL, NULL, &s.array, nominal, NULL, NULL));
+	double now = seconds() - begin;
+	if (arc != ARC_SHORT && i < TIMED) { /* FDK rejects short scans with an offset */
+		t->took += now;
+		t->fdk += fdk_seconds(&s);
+	}
+	bool wrong = pose.reversed != i % 2;
+	t->wrong += wrong;
+	printf("arc %d scan %2d object %d D %.1f M %.1f:", (int)arc, i, (int)s.object,
+		s.detector / SIZE, s.detector / s.source);
+	compare(t, &s, &pose);
+	printf(" %.4f to %.4f, %.2f s%s\n", pose.before, pose.after, now,
+		wrong ? " DIRECTION" : "");
+	fflush(stdout);
+	tomos_geometry_free(nominal);
+	cone_scene_free(&s);
+}
+
+static void campaign(ConeArc arc, int scans)
+{
+	Tally t = {.scans = 0};
+	for (int i = 0; i < scans; i++)
+		one_scan(&t, arc, i);
+	qsort(t.axis, (size_t)scans, sizeof *t.axis, by_value);
+	printf("  axis: median %.3f, worst %.3f\n", t.axis[scans / 2], t.axis[scans - 1]);
 	for (int k = 0; k < POSE_COUNT; k++)
 		printf("  value %d: found in %d of %d scans, %d within %g, off by at most %.1f "
 		       "standard errors\n",
-			k, found[k], scans, within[k], limits[k], worst[k]);
+			k, t.found[k], scans, t.within[k], limits[k], t.worst[k]);
+	printf("  first scans: %.2f s of processor time, FDK %.2f s\n", t.took, t.fdk);
+	assert_true(t.axis[scans / 2] < 0.1);
+	assert_int_equal(t.found[POSE_AXIS], scans);
 	for (int k = 0; k < POSE_COUNT; k++) {
-		assert_true(worst[k] <= MOST_ERRORS);
-		assert_int_equal(within[k], found[k]);
+		assert_true(t.worst[k] <= MOST_ERRORS);
+		assert_int_equal(t.within[k], t.found[k]);
 	}
-	printf("  first scans: %.2f s of processor time, FDK %.2f s\n", took, fdk);
-	assert_true(took <= fdk);
-	assert_int_equal(wrong, 0);
+	assert_true(t.took <= t.fdk);
+	assert_int_equal(t.wrong, 0);
 }
 
 static int scans_asked(void)
@@ -118,19 +134,19 @@ static int scans_asked(void)
 static void test_full(void **state)
 {
 	(void)state;
-	campaign(ARC_FULL, 0, scans_asked());
+	campaign(ARC_FULL, scans_asked());
 }
 
 static void test_short(void **state)
 {
 	(void)state;
-	campaign(ARC_SHORT, 0, scans_asked());
+	campaign(ARC_SHORT, scans_asked());
 }
 
 static void test_offset(void **state)
 {
 	(void)state;
-	campaign(ARC_OFFSET, 0, scans_asked());
+	campaign(ARC_OFFSET, scans_asked());
 }
 
 int main(void)

@@ -236,8 +236,8 @@ static void test_pose(void **state)
 	cone_scene_free(&s);
 }
 
-/* Short scans and offset detectors of which the row and the roll are unknown: planes that views have
- * in common, and what reconstruction leaves of the projections, give both. */
+/* Short scans and offset detectors with unknown row and roll: planes that views have in common,
+ * and what reconstruction leaves of the projections, give both. */
 static void test_pose_arcs(void **state)
 {
 	static const struct {
