@@ -6,10 +6,10 @@
  *
  *   A'(a b + A z) = a g + N z,   (a b + A z)'(c b + A y) = a c b'b + a y'g + c z'g + z'N y,
  *
- * so that methods run unchanged, with one product with N where they project. In these sums of
- * floats with double precision, the squared norm of a residual has an error of about 1e-7 of the
- * squared norm of the data: residuals below 1e-3 of the data are inaccurate, and those below 3e-4
- * unknown.
+ * so that methods run unchanged, with one product with N where they project. The squared norm of a
+ * residual is a difference of such sums, which are as accurate as g and N are: its error is about
+ * 2e-7 of the squared norm of the data, 0.1 % of the norm of a residual that is 1 % of the data, 1 %
+ * of one that is 0.4 %. Residuals below 0.05 % are not seen.
  */
 #include <math.h>
 #include <stdio.h>
@@ -31,9 +31,6 @@ typedef struct {
 	float *data;     /* b in the range */
 	float *scratch;  /* of the range */
 	double square;   /* b'b */
-	/* Rounding errors of A, A' and N differ, mostly in scale. Factors of N and of products with
-	 * g, such that g'N g = |A g|^2 and g'g = b'A g: the parts of a residual must cancel. */
-	double normal_scale, gradient_scale;
 } Normal;
 
 /* ---- vectors of the range -------------------------------------------------------------------- */
@@ -67,7 +64,7 @@ static tomos_status normal_dot(
 		TRY(vector_dot(&own->volume, x, own->gradient, &zg));
 	if (a != 0)
 		TRY(vector_dot(&own->volume, y, own->gradient, &yg));
-	*result = a * c * own->square + own->gradient_scale * (a * yg + c * zg) + zNy;
+	*result = a * c * own->square + a * yg + c * zg + zNy;
 	if (x == y && *result < 0)
 		*result = 0;
 	return TOMOS_OK;
@@ -100,7 +97,6 @@ static tomos_status normal_forward(const tomos_op *op, const float *x, float *y)
 	TRY(vector_copy(&own->volume, x, y));
 	TRY(own->normal->type->forward(own->normal, x, product));
 	TRY(apply_mask(own, product));
-	TRY(vector_scale(&own->volume, (float)own->normal_scale, product));
 	return vector_fill(&own->number, 0, y + 2 * own->volume.count);
 }
 
@@ -127,29 +123,6 @@ static void normal_free(tomos_op *op)
 static const OpType normal_type = {
 	.forward = normal_forward, .adjoint = normal_adjoint, .free = normal_free};
 
-static tomos_status match_scales(tomos_op *op, const tomos_op *A, const float *b)
-{
-	Normal *own = op->own;
-	float *Ag = NULL;
-	double gNg, gg, AgAg, bAg;
-	tomos_status status;
-	own->normal_scale = own->gradient_scale = 1;
-	TRY_OR_DONE(normal_forward(op, own->gradient, own->scratch));
-	TRY_OR_DONE(vector_dot(&op->range, own->scratch, own->scratch, &gNg));
-	TRY_OR_DONE(vector_dot(&own->volume, own->gradient, own->gradient, &gg));
-	TRY_OR_DONE(vector_new(&Ag, &A->range, "projections"));
-	TRY_OR_DONE(op_forward(A, own->gradient, Ag));
-	TRY_OR_DONE(vector_dot(&A->range, Ag, Ag, &AgAg));
-	TRY_OR_DONE(vector_dot(&A->range, b, Ag, &bAg));
-	if (gNg > 0) {
-		own->normal_scale = AgAg / gNg;
-		own->gradient_scale = bAg / gg;
-	}
-done:
-	vector_free(Ag, &A->range);
-	return status;
-}
-
 static tomos_status fill(tomos_op *op, const tomos_op *A, const float *b)
 {
 	Normal *own = op->own;
@@ -170,7 +143,6 @@ static tomos_status fill(tomos_op *op, const tomos_op *A, const float *b)
 	TRY(vector_dot(&A->range, b, b, &own->square));
 	TRY(op_adjoint(A, b, own->gradient));
 	TRY(apply_mask(own, own->gradient));
-	TRY(match_scales(op, A, b));
 	TRY(vector_fill(&op->range, 0, own->data));
 	return vector_fill(&own->number, 1, own->data + 2 * own->volume.count);
 }

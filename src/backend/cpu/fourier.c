@@ -192,14 +192,15 @@ static void line_points(const Batch *b, const SpreadLine *line, int64_t view, fl
 		f->kernels->spread(&f->window, line, values, tile);
 }
 
-/* The points of a view that are in the tile, in each period of the grid. */
-static void view_points(const Batch *b, const Tile *tile, int64_t view, float *data)
+/* The points of a view that are in the tile, in each period of the grid; whether there are any. */
+static bool view_points(const Batch *b, const Tile *tile, int64_t view, float *data)
 {
 	const Fourier *f = b->f;
 	const FourierAxis *x = &f->axis[0], *y = &f->axis[1];
 	const PointRange *xs = x->ranges + (tile->first[0] * f->spec.count + view) * 2 * x->periods;
 	const PointRange *ys = y->ranges + (tile->first[1] * f->spec.count + view) * 2 * y->periods;
 	const double unit = 1 / (double)f->period, *column = f->views[view].column;
+	bool any = false;
 	for (int i = 0; i < 2 * x->periods; i++)
 		for (int j = 0; xs[i].from < xs[i].to && j < 2 * y->periods; j++) {
 			SpreadLine line = {column[0] * (double)x->size * unit,
@@ -211,20 +212,37 @@ static void view_points(const Batch *b, const Tile *tile, int64_t view, float *d
 			line.to = min64(line.to, ys[j].to);
 			if (line.from < line.to)
 				line_points(b, &line, view, data);
+			any = any || line.from < line.to;
 		}
+	return any;
 }
 
-static void tile_points(const Batch *b, int64_t index, float *scratch)
+static void collect_tile(const Batch *b, int64_t index, float *scratch)
 {
 	const Tile tile = tile_of(b, index);
-	if (b->direction == FORWARD)
-		move_tile(b, &tile, scratch);
-	else
-		memset(scratch, 0, (size_t)(tile.n[1] * tile.stride) * sizeof *scratch);
+	move_tile(b, &tile, scratch);
 	for (int64_t view = 0; view < b->f->spec.count; view++)
 		view_points(b, &tile, view, scratch);
-	if (b->direction == ADJOINT)
+}
+
+/* All views add to the cells near the origin. Sums of VIEWS_ADDED views at a time keep rounding
+ * errors small. */
+static void spread_tile(const Batch *b, int64_t index, float *scratch)
+{
+	enum { VIEWS_ADDED = 32 };
+	const Tile tile = tile_of(b, index);
+	const size_t bytes = (size_t)(tile.n[1] * tile.stride) * sizeof *scratch;
+	int added = 0;
+	memset(scratch, 0, bytes);
+	for (int64_t view = 0; view < b->f->spec.count; view++) {
+		added += view_points(b, &tile, view, scratch);
+		if (added < VIEWS_ADDED)
+			continue;
 		move_tile(b, &tile, scratch);
+		memset(scratch, 0, bytes);
+		added = 0;
+	}
+	move_tile(b, &tile, scratch);
 }
 
 static void clear_row(const Batch *b, int64_t y, float *scratch)
@@ -240,7 +258,8 @@ void fourier_tiles(Batch *b)
 	if (b->direction == ADJOINT)
 		batch_run(b, f->axis[1].size, clear_row);
 	for (b->colour = 0; b->colour < 4; b->colour++)
-		batch_run(b, (int64_t)f->axis[0].tiles / 2 * (f->axis[1].tiles / 2), tile_points);
+		batch_run(b, (int64_t)f->axis[0].tiles / 2 * (f->axis[1].tiles / 2),
+			b->direction == FORWARD ? collect_tile : spread_tile);
 }
 
 /* ---- both directions ------------------------------------------------------------------------- */
