@@ -48,8 +48,11 @@ tomos_status fourier_memory(Fourier *f, int64_t grid_rows, int64_t row)
 	f->share = f->scratch_floats + 2 * FFT_MOST_LANES * padded;
 	TRY(mem_alloc(&f->scratch, f->workers * f->share, sizeof(float), "scratch of transforms"));
 	TRY(mem_zeroed(&f->zeros, padded, sizeof(float), "a row"));
-	return mem_alloc(&f->grid, f->axis[0].size * grid_rows * cell, sizeof(float),
-		"the frequency plane");
+	/* An odd number of cache lines: cells of a column are not all in one set of the cache. */
+	const int64_t line = 16 / cell;
+	f->pitch = (parts(f->axis[0].size, line) | 1) * line;
+	return mem_alloc(
+		&f->grid, f->pitch * grid_rows * cell, sizeof(float), "the frequency plane");
 }
 
 static tomos_status take_memory(Fourier *f)

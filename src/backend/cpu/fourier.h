@@ -37,6 +37,7 @@ struct Fourier {
 	int pairs;
 	int64_t tile_floats, scratch_floats, share; /* of a thread */
 	int workers;
+	int64_t pitch;  /* cells from one row of the grid to the next */
 	float *grid;    /* [y][x] cells */
 	float *values;  /* [view][m + top] cells */
 	float *scratch; /* of each thread */
@@ -69,7 +70,7 @@ static inline int64_t slice_of(const Batch *b, int l, int part)
 
 static inline float *cell_at(const Fourier *f, int64_t y, int64_t x)
 {
-	return f->grid + (y * f->axis[0].size + x) * 2 * f->pairs;
+	return f->grid + (y * f->pitch + x) * 2 * f->pairs;
 }
 
 /* Rows or columns of cells in one transform. */

@@ -41,18 +41,34 @@ static int64_t grid_row(const Fourier *f, int64_t i)
 	return f->spectrum ? i : place_of(&f->axis[1], i);
 }
 
-/* Copies the cells of a line of the grid (`step` floats apart) to the sequences of a transform, in
- * lanes from `lane` on, or back. */
-static void move_cell(const Fourier *f, int lanes, bool to_grid, float *cell, float *sample)
+/* Copies neighbouring cells to one position of a transform, in its first lanes, or back. */
+static inline void move_group(
+	int pairs, int lanes, int64_t count, bool to_grid, float *cells, float *sample)
 {
-	for (int part = 0; part < 2; part++) {
-		float *a = cell + part * f->pairs, *b = sample + part * lanes;
-		for (int i = 0; i < f->pairs; i++)
-			if (to_grid)
-				a[i] = b[i];
-			else
-				b[i] = a[i];
-	}
+	for (int64_t x = 0; x < count; x++)
+		for (int part = 0; part < 2; part++)
+			for (int i = 0; i < pairs; i++) {
+				float *a = cells + (2 * x + part) * pairs + i;
+				float *b = sample + part * lanes + x * pairs + i;
+				if (to_grid)
+					*a = *b;
+				else
+					*b = *a;
+			}
+}
+
+/* With the number of pairs and the direction as constants, which the compiler needs to see. */
+static void move_cells(
+	const Fourier *f, int lanes, int64_t count, bool to_grid, float *cells, float *sample)
+{
+	if (f->pairs == 1 && to_grid)
+		move_group(1, lanes, count, true, cells, sample);
+	else if (f->pairs == 1)
+		move_group(1, lanes, count, false, cells, sample);
+	else if (to_grid)
+		move_group(SPREAD_LANES, lanes, count, true, cells, sample);
+	else
+		move_group(SPREAD_LANES, lanes, count, false, cells, sample);
 }
 
 /* A row of a slice times the scales, rotated to its place in a transform, or the reverse. */
@@ -82,18 +98,20 @@ static void move_voxels(const Batch *b, int64_t z, int64_t y, float *row)
 }
 
 /* Cells of the rows of a group, from or to a transform along x. */
-static void move_cells(const Batch *b, int64_t first, float *data)
+static void move_row_frequencies(const Batch *b, int64_t first, float *data)
 {
 	const Fourier *f = b->f;
 	const Fft *fft = f->axis[0].fft;
-	const int lanes = fft_lanes(fft), group = group_of(f, fft);
+	const int lanes = fft_lanes(fft);
+	const int64_t count = min64(group_of(f, fft), f->axis[1].n - first);
+	float *rows[FFT_MOST_LANES];
+	for (int64_t g = 0; g < count; g++)
+		rows[g] = cell_at(f, grid_row(f, first + g), 0);
 	for (int64_t k = 0; k < f->axis[0].size; k++) {
 		float *sample = data + fft_position(fft, k) * 2 * lanes;
-		for (int g = 0; g < group; g++)
-			if (first + g < f->axis[1].n)
-				move_cell(f, lanes, b->direction == FORWARD,
-					cell_at(f, grid_row(f, first + g), k),
-					sample + g * f->pairs);
+		for (int64_t g = 0; g < count; g++)
+			move_cells(f, lanes, 1, b->direction == FORWARD,
+				rows[g] + k * 2 * f->pairs, sample + g * f->pairs);
 	}
 }
 
@@ -114,10 +132,10 @@ static void transform_x(const Batch *b, int64_t index, float *scratch)
 			fft_gather(axis->fft, (const float *const *)rows[part], 0, axis->size, part,
 				scratch);
 		fft_forward(axis->fft, scratch);
-		move_cells(b, first, scratch);
+		move_row_frequencies(b, first, scratch);
 		return;
 	}
-	move_cells(b, first, scratch);
+	move_row_frequencies(b, first, scratch);
 	fft_inverse(axis->fft, scratch);
 	for (int part = 0; part < 2; part++)
 		fft_scatter(axis->fft, scratch, 0, axis->size, part, rows[part]);
@@ -132,11 +150,10 @@ static void move_column_voxels(const Batch *b, int64_t first, bool to_grid, floa
 	const Fourier *f = b->f;
 	const FourierAxis *axis = &f->axis[1];
 	const int lanes = fft_lanes(axis->fft);
-	const int64_t end = min64(first + group_of(f, axis->fft), f->axis[0].size);
+	const int64_t count = min64(group_of(f, axis->fft), f->axis[0].size - first);
 	for (int64_t i = 0; i < axis->n; i++)
-		for (int64_t x = first; x < end; x++)
-			move_cell(f, lanes, to_grid, cell_at(f, grid_row(f, i), x),
-				data + place_of(axis, i) * 2 * lanes + (x - first) * f->pairs);
+		move_cells(f, lanes, count, to_grid, cell_at(f, grid_row(f, i), first),
+			data + place_of(axis, i) * 2 * lanes);
 }
 
 static void move_column_frequencies(const Batch *b, int64_t first, bool to_grid, float *data)
@@ -144,11 +161,10 @@ static void move_column_frequencies(const Batch *b, int64_t first, bool to_grid,
 	const Fourier *f = b->f;
 	const Fft *fft = f->axis[1].fft;
 	const int lanes = fft_lanes(fft);
-	const int64_t end = min64(first + group_of(f, fft), f->axis[0].size);
+	const int64_t count = min64(group_of(f, fft), f->axis[0].size - first);
 	for (int64_t k = 0; k < f->axis[1].size; k++)
-		for (int64_t x = first; x < end; x++)
-			move_cell(f, lanes, to_grid, cell_at(f, k, x),
-				data + fft_position(fft, k) * 2 * lanes + (x - first) * f->pairs);
+		move_cells(f, lanes, count, to_grid, cell_at(f, k, first),
+			data + fft_position(fft, k) * 2 * lanes);
 }
 
 /* Columns of the grid; rows without voxels are zero, or not needed. */
@@ -168,6 +184,15 @@ static void transform_y(const Batch *b, int64_t index, float *scratch)
 	move_column_voxels(b, first, true, scratch);
 }
 
+static inline void multiply_cells(int pairs, int lanes, const float *factor, float *sample)
+{
+	for (int g = 0; g < lanes / pairs; g++)
+		for (int i = 0; i < pairs; i++) {
+			sample[g * pairs + i] *= factor[g];
+			sample[lanes + g * pairs + i] *= factor[g];
+		}
+}
+
 /* The transform of a group of columns times the spectrum, and back. */
 static void convolve_y(const Batch *b, int64_t index, float *scratch)
 {
@@ -179,11 +204,10 @@ static void convolve_y(const Batch *b, int64_t index, float *scratch)
 	move_column_voxels(b, index * group, false, scratch);
 	fft_forward(fft, scratch);
 	for (int64_t k = 0; k < f->axis[1].size; k++, c += group)
-		for (int l = 0; l < lanes; l++) {
-			float *sample = scratch + k * 2 * lanes + l, factor = c[l / f->pairs];
-			sample[0] *= factor;
-			sample[lanes] *= factor;
-		}
+		if (f->pairs == 1)
+			multiply_cells(1, lanes, c, scratch + k * 2 * lanes);
+		else
+			multiply_cells(SPREAD_LANES, lanes, c, scratch + k * 2 * lanes);
 	fft_inverse(fft, scratch);
 	move_column_voxels(b, index * group, true, scratch);
 }
