@@ -194,14 +194,15 @@ static tomos_status describe_settings(Iteration *it, const tomos_op *op)
 	const int64_t *n = it->X->shape, *m = op->range.shape;
 	char text[4096];
 	int count, used = snprintf(text, sizeof text,
-			   "method %s;operator %s;volume %lld x %lld x %lld;projections %lld x "
+			   "method %s;operator %s%s;volume %lld x %lld x %lld;projections %lld x "
 			   "%lld x %lld;"
 			   "data of checksum %08x;weights of rays of checksum %08x;mask of "
-			   "checksum %08x;normal %s;%s",
-			   it->method, op->description, (long long)n[0], (long long)n[1],
+			   "checksum %08x;%s",
+			   it->method, op->description,
+			   it->normal ? ", by --normal fourier" : "", (long long)n[0], (long long)n[1],
 			   (long long)n[2], (long long)m[0], (long long)m[1], (long long)m[2],
 			   (unsigned)it->data_sum, (unsigned)it->rays_sum, (unsigned)it->mask_sum,
-			   it->normal ? "fourier" : "direct", op->place);
+			   op->place);
 	const tomos_option *options = tomos_options("algebraic", &count);
 	for (int i = 0; i < count && used < (int)sizeof text; i++)
 		if (!has_word(leaves, options[i].name) && !ends_only(it, options[i].name))

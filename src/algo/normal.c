@@ -23,7 +23,7 @@ static const char *needs_projections(const Iteration *it)
 tomos_status iteration_choose_normal(Iteration *it, const tomos_op *op)
 {
 	int choice = choice_index(algebraic_values.normal, it->o->normal);
-	NormalRequest request = {.mask = it->mask, .only_if_same = choice == NORMAL_AUTO};
+	NormalRequest request = {.mask = it->mask, .automatic = choice == NORMAL_AUTO};
 	if (choice == NORMAL_DIRECT || !tomos_method_uses(it->method, "normal"))
 		return TOMOS_OK;
 	const char *why = needs_projections(it);

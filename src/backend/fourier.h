@@ -62,6 +62,8 @@ int64_t fourier_period(const FourierSpec *spec);
 double fourier_oversampling(double accuracy);
 /* Upper bound on the memory of the projector. */
 double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy);
+/* What its normal operator needs besides. */
+double fourier_normal_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy);
 
 #define FOURIER_FINEST 1e-6
 #define FOURIER_COARSEST 1e-2

@@ -62,12 +62,12 @@ static void check_columns(
 			fourier_span(&spec->views[i], spec->n, &low, &high);
 		if (low < margin || high > last - margin)
 			snprintf(request->why, sizeof request->why,
-				"in view %lld voxels project onto columns %.1f to %.1f, and the "
-				"detector has columns 0 to %.0f%s",
+				"A'A is no convolution, as in view %lld voxels project onto "
+				"columns %.1f to %.1f, and the detector has columns 0 to %.0f%s",
 				(long long)i, low, high, last,
-				margin > 0 ? ", which is too near to its ends"
-					   : "; a --mask of the circle that it covers, or a "
-					     "smaller volume, makes it one");
+				margin > 0 ? ""
+					   : "; with a --mask of the circle that it covers, or "
+					     "a smaller volume, it is one");
 	}
 }
 
@@ -78,11 +78,19 @@ static void check_rows(const FourierSpec *spec, NormalRequest *request)
 		last += spec->views[i].sign * (spec->n[2] - 1);
 		if (min64(first, last) < 0 || max64(first, last) >= spec->rows)
 			snprintf(request->why, sizeof request->why,
-				"in view %lld slices project onto rows %lld to %lld, and the "
-				"detector has rows 0 to %lld",
+				"A'A is no convolution, as in view %lld slices project onto rows "
+				"%lld to %lld, and the detector has rows 0 to %lld",
 				(long long)i, (long long)first, (long long)last,
 				(long long)spec->rows - 1);
 	}
+}
+
+/* Transforms of padded slices take longer than projections of a few views. */
+static void check_count(const FourierSpec *spec, NormalRequest *request)
+{
+	if (4 * spec->count < max64(spec->n[0], spec->n[1]))
+		snprintf(request->why, sizeof request->why, "it is slower for %lld views",
+			(long long)spec->count);
 }
 
 /* A centre on the outer half of the last pixel is on the detector. */
@@ -93,11 +101,13 @@ static tomos_status check(const Space *domain, const FourierSpec *spec, NormalRe
 	if (!domain->backend->type->fourier->open_normal)
 		snprintf(request->why, sizeof request->why, "the %s backend has no convolutions",
 			domain->backend->type->name);
+	if (request->automatic)
+		check_count(spec, request);
 	if (request->mask) {
 		TRY(mem_alloc(&rows, spec->n[1], sizeof *rows, "the mask"));
 		status = find_support(domain, request->mask, rows);
 	}
-	check_columns(spec, rows, request->only_if_same ? FOURIER_REACH : -0.5, request);
+	check_columns(spec, rows, request->automatic ? FOURIER_REACH : -0.5, request);
 	check_rows(spec, request);
 	mem_free(rows);
 	return status;

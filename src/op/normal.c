@@ -156,8 +156,8 @@ tomos_status op_normal(tomos_op **made, const float **data, const tomos_op *A, c
 		TRY(A->type->normal(A, request, &normal));
 	else
 		snprintf(request->why, sizeof request->why,
-			"the operator is none for which A'A is known (%s); --forward fourier is "
-			"one",
+			"A'A of the operator (%s) is not known without projections; that of "
+			"--forward fourier is",
 			A->description);
 	if (!normal)
 		return TOMOS_OK;

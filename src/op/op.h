@@ -11,11 +11,11 @@ typedef struct {
 } Space;
 
 /* A request for the normal operator A'A of volumes that are 0 where `mask` is 0 (NULL: of all).
- * `only_if_same`: only where iterations stay the same to the accuracy of the operator, and get
+ * `automatic`: only where iterations stay the same to the accuracy of the operator, and get
  * faster. */
 typedef struct {
 	const float *mask;
-	bool only_if_same;
+	bool automatic;
 	char why[256]; /* result: why there is none */
 } NormalRequest;
 

@@ -215,6 +215,39 @@ static void sums(void **state)
 	}
 }
 
+/* Thousands of views add to the same cells: sums of positive values, whose errors do not cancel. */
+static void many_views(void **state)
+{
+	enum { N = 32, VIEWS = 4000, COLUMNS = 64 };
+	static float x[N][N], y[VIEWS][COLUMNS], back[N][N];
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	tomos_grid grid;
+	(void)state;
+	o.geometry = "parallel";
+	o.views = VIEWS, o.columns = COLUMNS;
+	OK(tomos_geometry_make(&scan, &o));
+	OK(tomos_grid_centred(&grid, N, N, 1, 1));
+	RandomScan c = {.scan = scan, .grid = grid};
+	tomos_op *op = scan_projector(&c, 1e-5);
+	for (int i = 0; i < N * N; i++)
+		x[i / N][i % N] = 1;
+	tomos_array volume = tomos_array_of(&x[0][0], 1, N, N);
+	tomos_array views = tomos_array_of(&y[0][0], VIEWS, 1, COLUMNS);
+	tomos_array result = tomos_array_of(&back[0][0], 1, N, N);
+	OK(tomos_op_forward(op, &volume, &views));
+	OK(tomos_op_adjoint(op, &views, &result));
+	double squares = 0, sum = 0;
+	for (int i = 0; i < VIEWS * COLUMNS; i++)
+		squares += pow(y[i / COLUMNS][i % COLUMNS], 2);
+	for (int i = 0; i < N * N; i++)
+		sum += back[i / N][i % N];
+	if (fabs(sum / squares - 1) > 1e-6)
+		fail_msg("the adjoint differs by %.2g", sum / squares - 1);
+	tomos_op_free(op);
+	tomos_geometry_free(scan);
+}
+
 /* The bits do not depend on the number of threads. */
 static void threads(void **state)
 {
@@ -319,5 +352,5 @@ static void rejected(void **state)
 	tomos_geometry_free(cone);
 }
 
-#define TESTS(T) T(sums), T(threads), T(filtered), T(rejected)
+#define TESTS(T) T(sums), T(many_views), T(threads), T(filtered), T(rejected)
 TEST_MAIN(TESTS, set_up, tear_down)
