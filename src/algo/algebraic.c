@@ -198,11 +198,10 @@ static tomos_status describe_settings(Iteration *it, const tomos_op *op)
 			   "%lld x %lld;"
 			   "data of checksum %08x;weights of rays of checksum %08x;mask of "
 			   "checksum %08x;%s",
-			   it->method, op->description,
-			   it->normal ? ", by --normal fourier" : "", (long long)n[0], (long long)n[1],
-			   (long long)n[2], (long long)m[0], (long long)m[1], (long long)m[2],
-			   (unsigned)it->data_sum, (unsigned)it->rays_sum, (unsigned)it->mask_sum,
-			   op->place);
+			   it->method, op->description, it->normal ? ", by --normal fourier" : "",
+			   (long long)n[0], (long long)n[1], (long long)n[2], (long long)m[0],
+			   (long long)m[1], (long long)m[2], (unsigned)it->data_sum,
+			   (unsigned)it->rays_sum, (unsigned)it->mask_sum, op->place);
 	const tomos_option *options = tomos_options("algebraic", &count);
 	for (int i = 0; i < count && used < (int)sizeof text; i++)
 		if (!has_word(leaves, options[i].name) && !ends_only(it, options[i].name))

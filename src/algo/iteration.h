@@ -108,8 +108,8 @@ int gradient_parts(const Iteration *it);
 /* The gradient operator, and its space; created at the first call. */
 tomos_status iteration_gradient(Iteration *it, const tomos_op **gradient);
 
-/* Replaces operator and data by those of op_normal, if --normal and the operator of the caller permit
- * it. */
+/* Replaces operator and data by those of op_normal, if --normal and the operator of the caller
+ * permit it. */
 tomos_status iteration_choose_normal(Iteration *it, const tomos_op *op);
 
 /* The rules of --stop, except for "iterations". */

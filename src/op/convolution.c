@@ -137,8 +137,8 @@ static void convolution_free(tomos_op *op)
 static const OpType convolution_type = {
 	.forward = convolution_apply, .adjoint = convolution_apply, .free = convolution_free};
 
-tomos_status op_convolution(tomos_op **normal, const Space *domain, const FourierSpec *spec,
-	NormalRequest *request)
+tomos_status op_convolution(
+	tomos_op **normal, const Space *domain, const FourierSpec *spec, NormalRequest *request)
 {
 	tomos_backend *backend = domain->backend;
 	tomos_op *made;

@@ -6,10 +6,10 @@
  *
  *   A'(a b + A z) = a g + N z,   (a b + A z)'(c b + A y) = a c b'b + a y'g + c z'g + z'N y,
  *
- * so that methods run unchanged, with one product with N where they project. The squared norm of a
- * residual is a difference of such sums, which are as accurate as g and N are: its error is about
- * 2e-7 of the squared norm of the data, 0.1 % of the norm of a residual that is 1 % of the data, 1 %
- * of one that is 0.4 %. Residuals below 0.05 % are not seen.
+ * so that methods run unchanged, with one product with N where they project. The squared norm of
+ * a residual is a difference of such sums, which are as accurate as g and N are: its error is
+ * about 2e-7 of the squared norm of the data, 0.1 % of the norm of a residual that is 1 % of the
+ * data, 1 % of one that is 0.4 %. Residuals below 0.05 % are not seen.
  */
 #include <math.h>
 #include <stdio.h>
@@ -135,8 +135,7 @@ static tomos_status fill(tomos_op *op, const tomos_op *A, const float *b)
 	backend->copy.vector.distance = normal_distance;
 	op->range.backend = &backend->base;
 	own->volume = op->domain;
-	own->number =
-		(Space){.backend = op->domain.backend, .shape = {1, 1, 1}, .count = 1};
+	own->number = (Space){.backend = op->domain.backend, .shape = {1, 1, 1}, .count = 1};
 	TRY(vector_new(&own->gradient, &own->volume, "the back projection of the data"));
 	TRY(vector_new(&own->scratch, &op->range, "a difference"));
 	TRY(vector_new(&own->data, &op->range, "the data"));
@@ -163,8 +162,8 @@ tomos_status op_normal(tomos_op **made, const float **data, const tomos_op *A, c
 		return TOMOS_OK;
 	const int64_t range[3] = {1, 1, 2 * A->domain.count + 1};
 	tomos_op *op;
-	tomos_status status = op_make(&op, &normal_type, A->domain.backend, A->domain.shape, range,
-		sizeof(Normal));
+	tomos_status status = op_make(
+		&op, &normal_type, A->domain.backend, A->domain.shape, range, sizeof(Normal));
 	if (status != TOMOS_OK) {
 		tomos_op_free(normal);
 		return status;

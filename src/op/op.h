@@ -134,8 +134,8 @@ tomos_status fourier_of_plan(Fourier **fourier, tomos_backend *backend, const Pl
 	FourierResponse response, double accuracy);
 
 /* Its normal operator as a convolution; *normal NULL: it is none, and the request says why. */
-tomos_status op_convolution(tomos_op **normal, const Space *domain, const FourierSpec *spec,
-	NormalRequest *request);
+tomos_status op_convolution(
+	tomos_op **normal, const Space *domain, const FourierSpec *spec, NormalRequest *request);
 
 /* The rows of kernels.def and the model that the options of a projector select. */
 tomos_status projector_choose(

@@ -64,8 +64,7 @@ static double response_at(const FourierView *view, int64_t period, double t)
 		double frequency = (double)m / (double)period;
 		double taper = frequency > 0.4 ? cos(5 * M_PI * (frequency - 0.4)) : 1;
 		sum += 2 * cos(2 * M_PI * frequency * t) * taper * taper *
-		       sinc(frequency * view->column[0]) *
-		       sinc(frequency * view->column[1]);
+		       sinc(frequency * view->column[0]) * sinc(frequency * view->column[1]);
 	}
 	return view->weight * sum / (double)period;
 }

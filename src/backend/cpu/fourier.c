@@ -62,8 +62,8 @@ static tomos_status take_memory(Fourier *f)
 		tile *= parts(f->axis[a].size, f->axis[a].tiles) + SPREAD_BEYOND;
 	f->tile_floats = tile * cell;
 	/* Rows of slices and of the detector, and the factors of a view. */
-	TRY(fourier_memory(f, f->axis[1].size,
-		max64(f->axis[0].size, max64(f->period, f->spec.columns))));
+	TRY(fourier_memory(
+		f, f->axis[1].size, max64(f->axis[0].size, max64(f->period, f->spec.columns))));
 	return mem_alloc(&f->values, f->spec.count * (2 * f->top + 1) * cell, sizeof(float),
 		"the spectra of views");
 }
@@ -72,8 +72,7 @@ static tomos_status make_taper(Fourier *f)
 {
 	TRY(mem_alloc(&f->taper, f->top + 1, sizeof *f->taper, "the taper"));
 	for (int64_t m = 0; m <= f->top; m++)
-		f->taper[m] = (float)fourier_taper(
-			f->spec.response, (double)m / (double)f->period);
+		f->taper[m] = (float)fourier_taper(f->spec.response, (double)m / (double)f->period);
 	return TOMOS_OK;
 }
 
@@ -299,5 +298,5 @@ static tomos_status cpu_fourier_apply(
 	return TOMOS_OK;
 }
 
-const BackendFourier cpu_fourier = {cpu_fourier_open, cpu_fourier_close, cpu_fourier_apply,
-	cpu_normal_open, cpu_normal_apply};
+const BackendFourier cpu_fourier = {
+	cpu_fourier_open, cpu_fourier_close, cpu_fourier_apply, cpu_normal_open, cpu_normal_apply};

@@ -11,7 +11,8 @@
 
 /* All that transforms of slices of n voxels need, with `size` cells, rows of which `rows` are
  * stored. */
-static tomos_status plain_slices(Fourier *f, const int64_t n[3], const int64_t size[2], int64_t rows)
+static tomos_status plain_slices(
+	Fourier *f, const int64_t n[3], const int64_t size[2], int64_t rows)
 {
 	f->pairs = n[2] > 2 ? SPREAD_LANES : 1;
 	for (int a = 0; a < 3; a++)

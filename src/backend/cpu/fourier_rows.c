@@ -5,7 +5,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/fourier.h"
 
-/* The phasor e^(i m angle) of successive m, computed anew every RENEWAL steps. */
+/* The phasor e^(i m angle) of successive m, computed again every RENEWAL steps. */
 typedef struct {
 	double angle, c, s, step_c, step_s;
 } Phasor;
@@ -45,8 +45,8 @@ static void view_factors(const Fourier *f, const FourierView *view, float *facto
 			phasor_set(&x, 0.5 * turn * (line ? view->column[0] : 1), m);
 			phasor_set(&y, 0.5 * turn * (line ? view->column[1] : 1), m);
 		}
-		double size = unit * f->taper[m < 0 ? -m : m] * phasor_sinc(&x, m) *
-			      phasor_sinc(&y, m);
+		double size =
+			unit * f->taper[m < 0 ? -m : m] * phasor_sinc(&x, m) * phasor_sinc(&y, m);
 		factor[0] = (float)(size * phase.c);
 		factor[1] = (float)(size * phase.s);
 		phasor_next(&phase);

@@ -1,4 +1,4 @@
-/* Transforms of slices in the Fourier projector and its normal operator, and how tasks are shared. */
+/* Transforms of slices in the Fourier projector and its normal operator. */
 #include <string.h>
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/fourier.h"
@@ -17,8 +17,7 @@ static void batch_share(void *user, int64_t worker)
 	}
 }
 
-void batch_run(
-	Batch *b, int64_t count, void (*task)(const Batch *b, int64_t index, float *scratch))
+void batch_run(Batch *b, int64_t count, void (*task)(const Batch *b, int64_t index, float *scratch))
 {
 	b->task = task;
 	b->count = count;
@@ -110,8 +109,8 @@ static void move_row_frequencies(const Batch *b, int64_t first, float *data)
 	for (int64_t k = 0; k < f->axis[0].size; k++) {
 		float *sample = data + fft_position(fft, k) * 2 * lanes;
 		for (int64_t g = 0; g < count; g++)
-			move_cells(f, lanes, 1, b->direction == FORWARD,
-				rows[g] + k * 2 * f->pairs, sample + g * f->pairs);
+			move_cells(f, lanes, 1, b->direction == FORWARD, rows[g] + k * 2 * f->pairs,
+				sample + g * f->pairs);
 	}
 }
 
