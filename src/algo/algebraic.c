@@ -190,18 +190,18 @@ static tomos_status describe_settings(Iteration *it, const tomos_op *op)
 {
 	static const char leaves[] =
 		"iterations stop tolerance checkpoint every resume ray_weights "
-		"mask truth history";
-	const int64_t *n = it->X->shape, *m = it->Y->shape;
+		"mask truth history normal";
+	const int64_t *n = it->X->shape, *m = op->range.shape;
 	char text[4096];
 	int count, used = snprintf(text, sizeof text,
-			   "method %s;operator %s;volume %lld x %lld x %lld;projections %lld x "
+			   "method %s;operator %s%s;volume %lld x %lld x %lld;projections %lld x "
 			   "%lld x %lld;"
 			   "data of checksum %08x;weights of rays of checksum %08x;mask of "
 			   "checksum %08x;%s",
-			   it->method, op->description, (long long)n[0], (long long)n[1],
-			   (long long)n[2], (long long)m[0], (long long)m[1], (long long)m[2],
-			   (unsigned)it->data_sum, (unsigned)it->rays_sum, (unsigned)it->mask_sum,
-			   op->place);
+			   it->method, op->description, it->normal ? ", by --normal fourier" : "",
+			   (long long)n[0], (long long)n[1], (long long)n[2], (long long)m[0],
+			   (long long)m[1], (long long)m[2], (unsigned)it->data_sum,
+			   (unsigned)it->rays_sum, (unsigned)it->mask_sum, op->place);
 	const tomos_option *options = tomos_options("algebraic", &count);
 	for (int i = 0; i < count && used < (int)sizeof text; i++)
 		if (!has_word(leaves, options[i].name) && !ends_only(it, options[i].name))
@@ -284,6 +284,7 @@ static tomos_status prepare(Iteration *it, const tomos_op *op)
 		     0; /* not for operators of the caller, whose functions may return early */
 	TRY(prepare_weights(it, op));
 	TRY(mark_vector(it, it->X, it->x, &it->start));
+	TRY(iteration_choose_normal(it, op));
 	TRY(vector_norm(it->Y, it->b, &it->b_norm));
 	if (it->o->truth) {
 		TRY(vector_borrow(&it->truth, it->X, it->o->truth, VECTOR_IN, "the truth"));
@@ -318,6 +319,7 @@ static tomos_status finish(Iteration *it, tomos_status status)
 		vector_free(it->held[i].copy, it->held[i].space);
 	}
 	subsets_free(&it->subsets);
+	tomos_op_free(it->normal);
 	tomos_op_free(it->weighted);
 	tomos_op_free(it->gradient);
 	mem_free(it->held);

@@ -83,3 +83,8 @@ void demand_vectors(const Demand *d, double *volumes, double *projections)
 	*volumes = x;
 	*projections = y;
 }
+
+bool demand_normal(const Demand *d)
+{
+	return uses(d, "normal") && !is(d->o->normal, "direct") && !d->rays;
+}

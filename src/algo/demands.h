@@ -21,6 +21,9 @@ Coupling demand_coupling(const Demand *demand);
  * and the arrays in the options. */
 void demand_vectors(const Demand *demand, double *volumes, double *projections);
 
+/* Whether projections may be stored in the form of op/normal.c, as twice the volume each. */
+bool demand_normal(const Demand *demand);
+
 /* tomos_reconstruct for a part of a volume. */
 typedef struct {
 	int64_t cache; /* floats that may be kept only to save time */

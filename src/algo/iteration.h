@@ -35,7 +35,7 @@ typedef struct {
 	int64_t held_count, held_capacity;
 	double *scalars[SCALARS];
 	int scalar_count;
-	tomos_op *weighted, *gradient;
+	tomos_op *weighted, *gradient, *normal;
 	Subsets subsets;
 	Space field; /* of the gradient */
 	double b_norm, truth_norm, last, least_error, best_at;
@@ -107,6 +107,10 @@ tomos_status iteration_norm(const Iteration *it, const NormVectors *vectors, dou
 int gradient_parts(const Iteration *it);
 /* The gradient operator, and its space; created at the first call. */
 tomos_status iteration_gradient(Iteration *it, const tomos_op **gradient);
+
+/* Replaces operator and data by those of op_normal, if --normal and the operator of the caller
+ * permit it. */
+tomos_status iteration_choose_normal(Iteration *it, const tomos_op *op);
 
 /* The rules of --stop, except for "iterations". */
 tomos_status stop_prepare(Iteration *it);

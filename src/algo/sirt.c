@@ -7,13 +7,16 @@
 tomos_status sirt_method(Iteration *it)
 {
 	const tomos_op *A = it->A;
-	float *M, *T = NULL, *r, *y, *s;
+	float *M = NULL, *T = NULL, *r, *y, *s;
 	double lambda;
-	TRY(iteration_vector(it, &M, it->Y, "weights of rays"));
 	TRY(iteration_vector(it, &r, it->Y, "the residual"));
-	TRY(iteration_vector(it, &y, it->Y, "the weighted residual"));
 	TRY(iteration_vector(it, &s, it->X, "the update"));
-	TRY(weights_rays(it, A, it->rays, M, s));
+	y = r;
+	if (weights_has_rays(weights_kind(it))) {
+		TRY(iteration_vector(it, &M, it->Y, "weights of rays"));
+		TRY(iteration_vector(it, &y, it->Y, "the weighted residual"));
+		TRY(weights_rays(it, A, it->rays, M, s));
+	}
 	if (weights_has_voxels(weights_kind(it))) {
 		TRY(iteration_vector(it, &T, it->X, "weights of voxels"));
 		TRY(weights_voxels(it, A, it->rays, T, y));

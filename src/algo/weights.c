@@ -19,6 +19,11 @@ WeightKind weights_kind(const Iteration *it)
 	return (WeightKind)choice_index(algebraic_values.weights, it->o->weights);
 }
 
+bool weights_has_rays(WeightKind kind)
+{
+	return kind != WEIGHTS_LANDWEBER;
+}
+
 bool weights_has_voxels(WeightKind kind)
 {
 	return kind == WEIGHTS_SIRT || kind == WEIGHTS_DROP;
@@ -102,13 +107,18 @@ tomos_status weights_update(const Iteration *it, const tomos_op *A, double lambd
 	return iteration_step(it, (float)lambda, T, s, x);
 }
 
-/* The largest eigenvalue of A' M A, the square of the norm of sqrt(M) A. */
+/* The largest eigenvalue of A' M A, the square of the norm of sqrt(M) A; M NULL: ones. */
 static tomos_status largest_eigenvalue(
 	const Iteration *it, const tomos_op *A, const float *M, double *value)
 {
 	float *root;
 	tomos_op *weighted = NULL;
 	tomos_status status;
+	if (!M) {
+		TRY(op_norm(A, NORM_FOR_STEPS, NULL, it->progress, value));
+		*value *= *value;
+		return TOMOS_OK;
+	}
 	TRY(vector_new(&root, &A->range, "the relaxation"));
 	TRY_OR_DONE(vector_copy(&A->range, M, root));
 	TRY_OR_DONE(vector_sqrt(&A->range, root));

@@ -17,6 +17,8 @@ WeightKind weights_kind(const Iteration *it);
  * the user, or NULL; `scratch` is a volume. */
 tomos_status weights_rays(
 	const Iteration *it, const tomos_op *A, const float *rays, float *M, float *scratch);
+/* If weights_has_rays is false, all are 1. */
+bool weights_has_rays(WeightKind kind);
 /* Weights of the voxels that rays of A meet; `scratch` has the size of A's projections. If
  * weights_has_voxels is false, all are 1. */
 bool weights_has_voxels(WeightKind kind);
@@ -28,7 +30,7 @@ bool weights_step(const Iteration *it, const float *rays, double lambda, FusedUp
 /* x += lambda T A'y, fused if the operator supports it; `s` is a scratch volume; T NULL: ones. */
 tomos_status weights_update(const Iteration *it, const tomos_op *A, double lambda, const float *T,
 	const float *y, float *s, float *x);
-/* The relaxation: the option, or if this is 0 a value that suits the weights. */
+/* The relaxation: the option, or if this is 0 a value that suits the weights; M NULL: ones. */
 tomos_status weights_relaxation(
 	const Iteration *it, const tomos_op *A, const float *M, double *lambda);
 

@@ -330,6 +330,12 @@ typedef struct {
 	/* Overwrites the result: projections, or the volume. */
 	tomos_status (*apply)(tomos_backend *backend, Fourier *fourier, Direction direction,
 		float *volume, float *projections);
+	/* The normal operator A'A as a convolution, of scans for which it is one; closed likewise.
+	 */
+	tomos_status (*open_normal)(
+		tomos_backend *backend, Fourier **normal, const FourierSpec *spec);
+	tomos_status (*apply_normal)(
+		tomos_backend *backend, Fourier *normal, const float *volume, float *result);
 } BackendFourier;
 
 struct BackendType {

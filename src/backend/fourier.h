@@ -8,6 +8,14 @@
  *   K(t) = weight / period * sum of response(m / period) cos(2 pi m t / period), |m| < period / 2,
  *
  * and back projection has the same weights. The period is chosen such that nothing wraps around.
+ *
+ * The sum over all columns c of a period of K(c - s) K(c - s') is a function of s - s',
+ *
+ *   weight^2 / period * sum of response(m / period)^2 cos(2 pi m (s - s') / period),
+ *
+ * so that A'A is a convolution if no voxel projects onto columns beyond the detector. A response
+ * that ended abruptly at half a cycle would have tails that fall with 1 / t, and each voxel would
+ * project onto all columns: line integrals are therefore tapered from 0.4 cycles on.
  */
 #ifndef TOMOS_BACKEND_FOURIER_H
 #define TOMOS_BACKEND_FOURIER_H
@@ -32,9 +40,19 @@ typedef struct {
 	const FourierView *views; /* copied by `open` */
 	FourierResponse response;
 	double accuracy; /* of the weights, relative to the largest */
+	int64_t period;  /* 0: that of fourier_period */
 } FourierSpec;
 
 typedef struct Fourier Fourier;
+
+/* Columns on either side of a voxel beyond which K is below 3e-4 of its maximum. */
+#define FOURIER_REACH 24
+
+/* The factor of the response at a frequency in cycles per column, 0 to 0.5. */
+double fourier_taper(FourierResponse response, double cycles);
+
+/* The columns between which a view sees the centres of the voxels of a slice. */
+void fourier_span(const FourierView *view, const int64_t n[3], double *low, double *high);
 
 /* The least period for which no voxel wraps around onto the detector. */
 int64_t fourier_period(const FourierSpec *spec);
@@ -44,6 +62,8 @@ int64_t fourier_period(const FourierSpec *spec);
 double fourier_oversampling(double accuracy);
 /* Upper bound on the memory of the projector. */
 double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy);
+/* What its normal operator needs besides. */
+double fourier_normal_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy);
 
 #define FOURIER_FINEST 1e-6
 #define FOURIER_COARSEST 1e-2

@@ -56,22 +56,36 @@ static void fill_views(const Plan *plan, FourierResponse response, FourierView *
 	}
 }
 
-tomos_status fourier_of_plan(Fourier **fourier, tomos_backend *backend, const Plan *plan,
-	FourierResponse response, double accuracy)
+/* The views are the caller's to free. */
+static tomos_status make_spec(
+	FourierSpec *spec, const Plan *plan, FourierResponse response, double accuracy)
 {
 	FourierView *views;
-	TRY(check(backend, plan, accuracy));
 	TRY(mem_alloc(&views, plan->scan->count, sizeof *views, "the views"));
 	fill_views(plan, response, views);
-	FourierSpec spec = {.rows = plan->scan->rows,
+	*spec = (FourierSpec){.rows = plan->scan->rows,
 		.columns = plan->scan->columns,
 		.count = plan->scan->count,
 		.views = views,
 		.response = response,
 		.accuracy = accuracy};
-	memcpy(spec.n, plan->grid.n, sizeof spec.n);
+	memcpy(spec->n, plan->grid.n, sizeof spec->n);
+	return TOMOS_OK;
+}
+
+static void free_spec(FourierSpec *spec)
+{
+	mem_free((FourierView *)(uintptr_t)spec->views);
+}
+
+tomos_status fourier_of_plan(Fourier **fourier, tomos_backend *backend, const Plan *plan,
+	FourierResponse response, double accuracy)
+{
+	FourierSpec spec;
+	TRY(check(backend, plan, accuracy));
+	TRY(make_spec(&spec, plan, response, accuracy));
 	tomos_status status = backend->type->fourier->open(backend, fourier, &spec);
-	mem_free(views);
+	free_spec(&spec);
 	return status;
 }
 
@@ -113,10 +127,21 @@ static void fourier_free(tomos_op *op)
 static tomos_status fourier_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
+static tomos_status fourier_normal(const tomos_op *op, NormalRequest *request, tomos_op **normal)
+{
+	const FourierOp *own = op->own;
+	FourierSpec spec;
+	TRY(make_spec(&spec, &own->plan, RESPONSE_LINE, own->accuracy));
+	tomos_status status = op_convolution(normal, &op->domain, &spec, request);
+	free_spec(&spec);
+	return status;
+}
+
 static const OpType fourier_type = {.forward = fourier_forward,
 	.adjoint = fourier_adjoint,
 	.free = fourier_free,
-	.part = fourier_part};
+	.part = fourier_part,
+	.normal = fourier_normal};
 
 /* Takes the plan over, also if it fails. */
 static tomos_status make(tomos_op **op, tomos_backend *backend, Plan *plan, double accuracy)

@@ -226,8 +226,14 @@ static void matrix_free(tomos_op *op)
 static tomos_status matrix_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
-static const OpType matrix_type = {matrix_forward, matrix_adjoint, matrix_free, matrix_part,
-	matrix_row, matrix_power, matrix_power_adjoint, NULL, NULL, matrix_list, NULL, NULL};
+static const OpType matrix_type = {.forward = matrix_forward,
+	.adjoint = matrix_adjoint,
+	.free = matrix_free,
+	.part = matrix_part,
+	.row = matrix_row,
+	.power = matrix_power,
+	.power_adjoint = matrix_power_adjoint,
+	.list = matrix_list};
 
 static tomos_status take_views(
 	tomos_op *part, const Matrix *whole, const int64_t *views, int64_t count)

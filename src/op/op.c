@@ -94,14 +94,14 @@ tomos_status op_residual(
 {
 	const FusedResidual fused = {b, w, y};
 	bool done = false;
-	if (op->type->residual) {
+	if (op->type->residual && w) {
 		cancel_begin();
 		TRY(cancel_end(op->type->residual(op, x, &fused, r, &done), "a projection"));
 	}
 	if (done)
 		return TOMOS_OK;
 	TRY(op_forward(op, x, r));
-	return vector_residual(&op->range, b, w, r, y);
+	return w ? vector_residual(&op->range, b, w, r, y) : vector_xpay(&op->range, b, -1, r);
 }
 
 static tomos_status cannot(const tomos_op *op, const char *what)

@@ -10,6 +10,15 @@ typedef struct {
 	int64_t shape[3], count;
 } Space;
 
+/* A request for the normal operator A'A of volumes that are 0 where `mask` is 0 (NULL: of all).
+ * `automatic`: only where iterations stay the same to the accuracy of the operator, and get
+ * faster. */
+typedef struct {
+	const float *mask;
+	bool automatic;
+	char why[256]; /* result: why there is none */
+} NormalRequest;
+
 /* A sweep of Kaczmarz's method: x += factor_i (b_i - a_i'x) a_i, with the rays of some views, one
  * after the other. */
 typedef struct {
@@ -53,6 +62,8 @@ typedef struct {
 	/* Derivatives of A x with respect to the poses of some views: [view][6][row][column]. */
 	tomos_status (*pose)(
 		const tomos_op *op, const float *x, int64_t first, int64_t count, float *out);
+	/* A'A as an operator that needs no projections; *normal NULL: there is none. */
+	tomos_status (*normal)(const tomos_op *op, NormalRequest *request, tomos_op **normal);
 } OpType;
 
 /* Signs of the entries: none negative, not known, some negative. */
@@ -84,7 +95,7 @@ tomos_status op_adjoint(const tomos_op *op, const float *y, float *x);
 /* Updates x by A'y in one pass if the operator supports it; else *done is false and x unchanged. */
 tomos_status op_adjoint_update(
 	const tomos_op *op, const float *y, const FusedUpdate *step, float *x, bool *done);
-/* The residual r = b - A x, and y = w r. */
+/* The residual r = b - A x, and y = w r; w NULL: r alone. */
 tomos_status op_residual(
 	const tomos_op *op, const float *x, const float *b, const float *w, float *r, float *y);
 tomos_status op_part(const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
@@ -108,6 +119,11 @@ tomos_status op_pose(
 tomos_status op_pose_along(
 	const tomos_op *op, const float *x, const double *directions, int count, float *images);
 
+/* An operator with the inner products of A, but without projections: see op/normal.c. `data` is b
+ * in its range, borrowed from it; *made NULL: A has no normal operator. */
+tomos_status op_normal(tomos_op **made, const float **data, const tomos_op *A, const float *b,
+	NormalRequest *request);
+
 /* The projector 'fourier'. */
 tomos_status op_fourier(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, double accuracy);
@@ -116,6 +132,10 @@ bool projector_is_fourier(const tomos_projector_options *options);
 /* The backend's part of it, for another response. */
 tomos_status fourier_of_plan(Fourier **fourier, tomos_backend *backend, const Plan *plan,
 	FourierResponse response, double accuracy);
+
+/* Its normal operator as a convolution; *normal NULL: it is none, and the request says why. */
+tomos_status op_convolution(
+	tomos_op **normal, const Space *domain, const FourierSpec *spec, NormalRequest *request);
 
 /* The rows of kernels.def and the model that the options of a projector select. */
 tomos_status projector_choose(

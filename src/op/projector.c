@@ -137,9 +137,17 @@ static tomos_status projector_pose(
 static tomos_status projector_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
-static const OpType projector_type = {projector_forward, projector_adjoint, projector_free,
-	projector_part, projector_row, projector_power, projector_power_adjoint,
-	projector_adjoint_update, projector_residual, projector_list, NULL, projector_pose};
+static const OpType projector_type = {.forward = projector_forward,
+	.adjoint = projector_adjoint,
+	.free = projector_free,
+	.part = projector_part,
+	.row = projector_row,
+	.power = projector_power,
+	.power_adjoint = projector_power_adjoint,
+	.adjoint_update = projector_adjoint_update,
+	.residual = projector_residual,
+	.list = projector_list,
+	.pose = projector_pose};
 
 static tomos_status projector_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)

@@ -106,9 +106,15 @@ static void weighted_free(tomos_op *op)
 static tomos_status weighted_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
-static const OpType weighted_type = {weighted_forward, weighted_adjoint, weighted_free,
-	weighted_part, weighted_row, weighted_power, weighted_power_adjoint,
-	weighted_adjoint_update, NULL, weighted_list, NULL, NULL};
+static const OpType weighted_type = {.forward = weighted_forward,
+	.adjoint = weighted_adjoint,
+	.free = weighted_free,
+	.part = weighted_part,
+	.row = weighted_row,
+	.power = weighted_power,
+	.power_adjoint = weighted_power_adjoint,
+	.adjoint_update = weighted_adjoint_update,
+	.list = weighted_list};
 
 tomos_status op_weighted(
 	tomos_op **op, const tomos_op *inner, const float *rays, const float *voxels)

@@ -95,6 +95,18 @@ double run_fixed_bytes(const FileRun *r)
 	       io_write_bytes(r->output, shape);
 }
 
+/* Memory of --normal fourier: projections of the method are two volumes each, and five more belong
+ * to the operator. */
+static double normal_work(const FileRun *r, const tomos_grid *grid, double accuracy)
+{
+	double volumes, projections, voxels = 1;
+	demand_vectors(&r->iterative.demand, &volumes, &projections);
+	for (int a = 0; a < 3; a++)
+		voxels *= (double)grid->n[a];
+	return fourier_normal_bytes(r->prepared->geometry, grid, accuracy) +
+	       (2 * projections + 5) * voxels * sizeof(float);
+}
+
 /* Memory of projection by Fourier transforms, if the job asks for it. Also all filtered rows are in
  * memory then, not only those of some views. */
 static double fourier_work(const FileRun *r, const Slab *slab, double rows)
@@ -107,10 +119,13 @@ static double fourier_work(const FileRun *r, const Slab *slab, double rows)
 	/* Options that cannot be read are rejected elsewhere. */
 	(void)options_take(&projector, r->job->projector, "projector");
 	(void)options_take(&analytic, r->job->analytic, "analytic");
+	if (r->iterates && !projector_is_fourier(&projector))
+		return 0;
 	if (r->iterates)
-		return projector_is_fourier(&projector)
-			       ? fourier_bytes(g, &grid, projector.accuracy)
-			       : 0;
+		return fourier_bytes(g, &grid, projector.accuracy) +
+		       (demand_normal(&r->iterative.demand)
+				       ? normal_work(r, &grid, projector.accuracy)
+				       : 0);
 	bool by = analytic.by && strcmp(analytic.by, "fourier") == 0;
 	return by ? rows + fourier_bytes(g, &grid, FBP_ACCURACY) : 0;
 }

@@ -11,7 +11,7 @@ typedef struct {
 	int64_t rays, voxels;
 	float *x, *y, *z, *back;
 	double *exact, scale; /* exact: of the projections; scale: their size, for any detector */
-} Sample;
+} RandomScan;
 
 static unsigned seed;
 
@@ -26,7 +26,7 @@ static int64_t integer(int64_t low, int64_t high)
 	return low + (int64_t)uniform(0, (double)(high - low + 1));
 }
 
-static void sample_scan(Sample *c, int64_t slices)
+static void scan_choose(RandomScan *c, int64_t slices)
 {
 	enum { MOST = 12 };
 	double angles[MOST], axes[MOST], pixel = uniform(0.3, 3);
@@ -62,13 +62,14 @@ static double response_at(const FourierView *view, int64_t period, double t)
 	double sum = 1;
 	for (int64_t m = 1; m < period / 2; m++) {
 		double frequency = (double)m / (double)period;
-		sum += 2 * cos(2 * M_PI * frequency * t) * sinc(frequency * view->column[0]) *
-		       sinc(frequency * view->column[1]);
+		double taper = frequency > 0.4 ? cos(5 * M_PI * (frequency - 0.4)) : 1;
+		sum += 2 * cos(2 * M_PI * frequency * t) * taper * taper *
+		       sinc(frequency * view->column[0]) * sinc(frequency * view->column[1]);
 	}
 	return view->weight * sum / (double)period;
 }
 
-static void sample_view(Sample *c, const FourierSpec *spec, int64_t period, int64_t v)
+static void scan_view(RandomScan *c, const FourierSpec *spec, int64_t period, int64_t v)
 {
 	const FourierView *view = &spec->views[v];
 	for (int64_t i = 0; i < spec->n[0] * spec->n[1]; i++) {
@@ -84,7 +85,7 @@ static void sample_view(Sample *c, const FourierSpec *spec, int64_t period, int6
 }
 
 /* Columns of voxels from the geometry itself: the axis, and the direction of the columns. */
-static void sample_exact(Sample *c)
+static void scan_exact(RandomScan *c)
 {
 	FourierView views[16];
 	FourierSpec spec = {.rows = c->scan->rows,
@@ -107,19 +108,19 @@ static void sample_exact(Sample *c)
 	for (int64_t i = 0; i < c->voxels; i++)
 		squares += (double)c->x[i] * c->x[i];
 	for (int64_t v = 0; v < spec.count; v++) {
-		sample_view(c, &spec, period, v);
+		scan_view(c, &spec, period, v);
 		largest = fmax(largest, response_at(&views[v], period, 0));
 	}
 	/* What an error of each weight, relative to the largest, amounts to in a pixel. */
 	c->scale = largest * sqrt(squares / (double)c->grid.n[2]);
 }
 
-static void sample_make(Sample *c, unsigned number)
+static void scan_make(RandomScan *c, unsigned number)
 {
 	static const int64_t slices[] = {1, 2, 3, 5, 9};
 	seed = 977 * number + 5;
-	*c = (Sample){.rays = 1};
-	sample_scan(c, slices[number % 5]);
+	*c = (RandomScan){.rays = 1};
+	scan_choose(c, slices[number % 5]);
 	c->voxels = c->grid.n[0] * c->grid.n[1] * c->grid.n[2];
 	c->rays = c->scan->count * c->scan->rows * c->scan->columns;
 	c->x = malloc((size_t)c->voxels * sizeof *c->x);
@@ -133,7 +134,7 @@ static void sample_make(Sample *c, unsigned number)
 		c->z[i] = (float)uniform(-1, 1);
 }
 
-static void sample_free(Sample *c)
+static void scan_free(RandomScan *c)
 {
 	tomos_geometry_free(c->scan);
 	free(c->x);
@@ -143,17 +144,17 @@ static void sample_free(Sample *c)
 	free(c->exact);
 }
 
-static tomos_array volume_of(const Sample *c, float *data)
+static tomos_array volume_of(const RandomScan *c, float *data)
 {
 	return tomos_array_of(data, c->grid.n[2], c->grid.n[1], c->grid.n[0]);
 }
 
-static tomos_array views_of(const Sample *c, float *data)
+static tomos_array views_of(const RandomScan *c, float *data)
 {
 	return tomos_array_of(data, c->scan->count, c->scan->rows, c->scan->columns);
 }
 
-static tomos_op *sample_open(const Sample *c, double accuracy)
+static tomos_op *scan_projector(const RandomScan *c, double accuracy)
 {
 	tomos_projector_options o = tomos_projector_defaults();
 	tomos_op *op;
@@ -163,7 +164,7 @@ static tomos_op *sample_open(const Sample *c, double accuracy)
 	return op;
 }
 
-static void sample_apply(Sample *c, const tomos_op *op)
+static void scan_apply(RandomScan *c, const tomos_op *op)
 {
 	tomos_array x = volume_of(c, c->x), y = views_of(c, c->y), z = views_of(c, c->z),
 		    back = volume_of(c, c->back);
@@ -172,7 +173,7 @@ static void sample_apply(Sample *c, const tomos_op *op)
 }
 
 /* Root of the mean square of the errors of pixels, relative to what the accuracy permits. */
-static double error_of(const Sample *c)
+static double error_of(const RandomScan *c)
 {
 	double sum = 0;
 	for (int64_t i = 0; i < c->rays; i++)
@@ -180,7 +181,7 @@ static double error_of(const Sample *c)
 	return sqrt(sum / (double)c->rays) / c->scale;
 }
 
-static double adjoint_error(const Sample *c)
+static double adjoint_error(const RandomScan *c)
 {
 	double yz = 0, xb = 0, yy = 0, zz = 0;
 	for (int64_t i = 0; i < c->rays; i++) {
@@ -198,19 +199,52 @@ static void sums(void **state)
 	static const double accuracies[] = {1e-2, 1e-3, 1e-4, 1e-5, 1e-6};
 	(void)state;
 	for (unsigned i = 0; i < (case_slow() ? 10 : 60); i++) {
-		Sample c;
-		sample_make(&c, i);
-		sample_exact(&c);
+		RandomScan c;
+		scan_make(&c, i);
+		scan_exact(&c);
 		double accuracy = accuracies[i / 5 % 5];
-		tomos_op *op = sample_open(&c, accuracy);
-		sample_apply(&c, op);
+		tomos_op *op = scan_projector(&c, accuracy);
+		scan_apply(&c, op);
 		double error = error_of(&c), adjoint = adjoint_error(&c);
 		if (!(error <= accuracy) || !(adjoint <= 1e-6))
 			fail_msg("case %u: error %.2g for %.2g, adjoint %.2g", i, error, accuracy,
 				adjoint);
 		tomos_op_free(op);
-		sample_free(&c);
+		scan_free(&c);
 	}
+}
+
+/* Thousands of views add to the same cells: sums of positive values, whose errors do not cancel. */
+static void many_views(void **state)
+{
+	enum { N = 32, VIEWS = 4000, COLUMNS = 64 };
+	static float x[N][N], y[VIEWS][COLUMNS], back[N][N];
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	tomos_grid grid;
+	(void)state;
+	o.geometry = "parallel";
+	o.views = VIEWS, o.columns = COLUMNS;
+	OK(tomos_geometry_make(&scan, &o));
+	OK(tomos_grid_centred(&grid, N, N, 1, 1));
+	RandomScan c = {.scan = scan, .grid = grid};
+	tomos_op *op = scan_projector(&c, 1e-5);
+	for (int i = 0; i < N * N; i++)
+		x[i / N][i % N] = 1;
+	tomos_array volume = tomos_array_of(&x[0][0], 1, N, N);
+	tomos_array views = tomos_array_of(&y[0][0], VIEWS, 1, COLUMNS);
+	tomos_array result = tomos_array_of(&back[0][0], 1, N, N);
+	OK(tomos_op_forward(op, &volume, &views));
+	OK(tomos_op_adjoint(op, &views, &result));
+	double squares = 0, sum = 0;
+	for (int i = 0; i < VIEWS * COLUMNS; i++)
+		squares += pow(y[i / COLUMNS][i % COLUMNS], 2);
+	for (int i = 0; i < N * N; i++)
+		sum += back[i / N][i % N];
+	if (fabs(sum / squares - 1) > 1e-6)
+		fail_msg("the adjoint differs by %.2g", sum / squares - 1);
+	tomos_op_free(op);
+	tomos_geometry_free(scan);
 }
 
 /* The bits do not depend on the number of threads. */
@@ -219,13 +253,13 @@ static void threads(void **state)
 	const int before = tomos_threads();
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
-		Sample c;
-		sample_make(&c, 100 + i);
+		RandomScan c;
+		scan_make(&c, 100 + i);
 		float *first = malloc((size_t)(c.rays + c.voxels) * sizeof *first);
 		for (int count = 1; count <= 3; count += 2) {
 			tomos_set_threads(count);
-			tomos_op *op = sample_open(&c, 1e-5);
-			sample_apply(&c, op);
+			tomos_op *op = scan_projector(&c, 1e-5);
+			scan_apply(&c, op);
 			tomos_op_free(op);
 			if (count == 1) {
 				memcpy(first, c.y, (size_t)c.rays * sizeof *first);
@@ -235,7 +269,7 @@ static void threads(void **state)
 		assert_memory_equal(first, c.y, (size_t)c.rays * sizeof *first);
 		assert_memory_equal(first + c.rays, c.back, (size_t)c.voxels * sizeof *first);
 		free(first);
-		sample_free(&c);
+		scan_free(&c);
 	}
 	tomos_set_threads(before);
 }
@@ -284,11 +318,11 @@ static void filtered(void **state)
 
 static void rejected(void **state)
 {
-	Sample c;
+	RandomScan c;
 	tomos_projector_options o = tomos_projector_defaults();
 	tomos_op *op = NULL;
 	(void)state;
-	sample_make(&c, 7);
+	scan_make(&c, 7);
 	o.forward = "fourier";
 	o.accuracy = 1e-8;
 	REJECTED(tomos_op_projector(&op, cpu, &c.grid, c.scan, &o), TOMOS_BAD_VALUE,
@@ -301,7 +335,7 @@ static void rejected(void **state)
 	o.back = "joseph";
 	REJECTED(tomos_op_projector(&op, cpu, &c.grid, c.scan, &o), TOMOS_UNSUPPORTED,
 		"a pair of its own");
-	sample_free(&c);
+	scan_free(&c);
 	static const double near = 60, far = 90;
 	tomos_scan_options s = tomos_scan_defaults();
 	tomos_geometry *cone;
@@ -317,5 +351,5 @@ static void rejected(void **state)
 	tomos_geometry_free(cone);
 }
 
-#define TESTS(T) T(sums), T(threads), T(filtered), T(rejected)
+#define TESTS(T) T(sums), T(many_views), T(threads), T(filtered), T(rejected)
 TEST_MAIN(TESTS, set_up, tear_down)

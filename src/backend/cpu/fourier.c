@@ -17,12 +17,12 @@
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static tomos_status axis_make(FourierAxis *axis, int64_t n, double over)
+tomos_status axis_make(FourierAxis *axis, int64_t n, int64_t size)
 {
 	axis->n = n;
 	axis->half = n / 2;
-	axis->size = fft_length(max64((int64_t)ceil(over * (double)n), 2 * SPREAD_MOST));
-	return fft_open(&axis->fft, axis->size);
+	axis->size = size;
+	return fft_open(&axis->fft, size);
 }
 
 static tomos_status copy_views(Fourier *f, const FourierSpec *spec)
@@ -37,41 +37,57 @@ static tomos_status copy_views(Fourier *f, const FourierSpec *spec)
 	return TOMOS_OK;
 }
 
-/* Sequences of a transform for each row or column of cells. */
-static int group_of(const Fourier *f, const Fft *fft)
+tomos_status fourier_memory(Fourier *f, int64_t grid_rows, int64_t row)
 {
-	return fft_lanes(fft) / f->pairs;
+	const int64_t cell = 2 * f->pairs, padded = (row + 15) / 16 * 16;
+	int64_t most = f->rows ? fft_floats(f->rows) : 0;
+	for (int a = 0; a < 2; a++)
+		most = max64(most, fft_floats(f->axis[a].fft));
+	f->workers = tomos_threads();
+	f->scratch_floats = max64(most, f->tile_floats);
+	f->share = f->scratch_floats + 2 * FFT_MOST_LANES * padded;
+	TRY(mem_alloc(&f->scratch, f->workers * f->share, sizeof(float), "scratch of transforms"));
+	TRY(mem_zeroed(&f->zeros, padded, sizeof(float), "a row"));
+	/* An odd number of cache lines: cells of a column are not all in one set of the cache. */
+	const int64_t line = 16 / cell;
+	f->pitch = (parts(f->axis[0].size, line) | 1) * line;
+	return mem_alloc(
+		&f->grid, f->pitch * grid_rows * cell, sizeof(float), "the frequency plane");
 }
 
 static tomos_status take_memory(Fourier *f)
 {
-	int64_t cell = 2 * f->pairs, wide = 0, most = fft_floats(f->rows);
-	for (int a = 0; a < 2; a++) {
-		const FourierAxis *axis = &f->axis[a];
-		int64_t tile = parts(axis->size, axis->tiles) + SPREAD_BEYOND;
-		wide = a == 0 ? tile * cell : wide;
-		f->tile_floats = wide * tile;
-		most = max64(most, fft_floats(axis->fft));
-	}
+	int64_t cell = 2 * f->pairs, tile = 1;
+	for (int a = 0; a < 2; a++)
+		tile *= parts(f->axis[a].size, f->axis[a].tiles) + SPREAD_BEYOND;
+	f->tile_floats = tile * cell;
 	/* Rows of slices and of the detector, and the factors of a view. */
-	int64_t row = (max64(f->axis[0].size, max64(f->period, f->spec.columns)) + 15) / 16 * 16;
-	f->scratch_floats = max64(most, f->tile_floats);
-	f->share = f->scratch_floats + 2 * FFT_MOST_LANES * row;
-	TRY(mem_alloc(&f->scratch, f->workers * f->share, sizeof(float), "scratch of transforms"));
-	TRY(mem_zeroed(&f->zeros, row, sizeof(float), "a row"));
-	TRY(mem_alloc(&f->grid, f->axis[0].size * f->axis[1].size * cell, sizeof(float),
-		"the frequency plane"));
+	TRY(fourier_memory(
+		f, f->axis[1].size, max64(f->axis[0].size, max64(f->period, f->spec.columns))));
 	return mem_alloc(&f->values, f->spec.count * (2 * f->top + 1) * cell, sizeof(float),
 		"the spectra of views");
+}
+
+static tomos_status make_taper(Fourier *f)
+{
+	TRY(mem_alloc(&f->taper, f->top + 1, sizeof *f->taper, "the taper"));
+	for (int64_t m = 0; m <= f->top; m++)
+		f->taper[m] = (float)fourier_taper(f->spec.response, (double)m / (double)f->period);
+	return TOMOS_OK;
+}
+
+static int64_t cells_of(const FourierSpec *spec, int axis)
+{
+	double least = ceil(fourier_oversampling(spec->accuracy) * (double)spec->n[axis]);
+	return fft_length(max64((int64_t)least, 2 * SPREAD_MOST));
 }
 
 static tomos_status fourier_fill(Fourier *f, const FourierSpec *spec, const CpuLevel *level)
 {
 	f->spec = *spec;
 	f->kernels = level->spread;
-	f->workers = tomos_threads();
 	f->pairs = f->window.lanes = spec->n[2] > 2 ? SPREAD_LANES : 1;
-	f->period = fft_length(fourier_period(spec));
+	f->period = spec->period > 0 ? spec->period : fft_length(fourier_period(spec));
 	f->top = f->period / 2 - 1;
 	if (f->period > 1 << 30)
 		return fail(TOMOS_BAD_VALUE,
@@ -80,19 +96,17 @@ static tomos_status fourier_fill(Fourier *f, const FourierSpec *spec, const CpuL
 			(long long)f->period);
 	TRY(fft_open(&f->rows, f->period));
 	for (int a = 0; a < 2; a++)
-		TRY(axis_make(&f->axis[a], spec->n[a], fourier_oversampling(spec->accuracy)));
+		TRY(axis_make(&f->axis[a], spec->n[a], cells_of(spec, a)));
 	TRY(copy_views(f, spec));
+	TRY(make_taper(f));
 	TRY(window_make(&f->window, f->axis, spec->accuracy));
 	for (int a = 0; a < 2; a++)
 		TRY(axis_ranges(f, a));
 	return take_memory(f);
 }
 
-static void cpu_fourier_close(tomos_backend *backend, Fourier *f)
+void fourier_release(Fourier *f)
 {
-	(void)backend;
-	if (!f)
-		return;
 	for (int a = 0; a < 2; a++) {
 		mem_free(f->axis[a].scale);
 		mem_free(f->axis[a].edge);
@@ -105,11 +119,19 @@ static void cpu_fourier_close(tomos_backend *backend, Fourier *f)
 	mem_free(f->values);
 	mem_free(f->scratch);
 	mem_free(f->zeros);
+	mem_free(f->taper);
+	mem_free(f->spectrum);
+}
+
+void cpu_fourier_close(tomos_backend *backend, Fourier *f)
+{
+	(void)backend;
+	if (f)
+		fourier_release(f);
 	mem_free(f);
 }
 
-static tomos_status cpu_fourier_open(
-	tomos_backend *backend, Fourier **fourier, const FourierSpec *spec)
+tomos_status cpu_fourier_open(tomos_backend *backend, Fourier **fourier, const FourierSpec *spec)
 {
 	TRY(mem_zeroed(fourier, 1, sizeof **fourier, "a projector"));
 	tomos_status status = fourier_fill(*fourier, spec, backend->own);
@@ -118,170 +140,6 @@ static tomos_status cpu_fourier_open(
 		*fourier = NULL;
 	}
 	return status;
-}
-
-/* ---- tasks ----------------------------------------------------------------------------------- */
-
-static void batch_share(void *user, int64_t worker)
-{
-	Batch *b = user;
-	float *scratch = b->f->scratch + worker * b->f->share;
-	for (;;) {
-		int64_t i = __atomic_fetch_add(&b->next, 1, __ATOMIC_RELAXED);
-		if (i >= b->count || cancel_seen())
-			return;
-		b->task(b, i, scratch);
-	}
-}
-
-/* All tasks, each thread with its own scratch. */
-static void batch_run(
-	Batch *b, int64_t count, void (*task)(const Batch *b, int64_t index, float *scratch))
-{
-	b->task = task;
-	b->count = count;
-	b->next = 0;
-	parallel_for(b->f->workers, batch_share, b);
-}
-
-/* ---- slices ---------------------------------------------------------------------------------- */
-
-static float *cell_at(const Fourier *f, int64_t y, int64_t x)
-{
-	return f->grid + (y * f->axis[0].size + x) * 2 * f->pairs;
-}
-
-/* Where voxel i is in a transform. */
-static int64_t place_of(const FourierAxis *axis, int64_t i)
-{
-	return i < axis->half ? i - axis->half + axis->size : i - axis->half;
-}
-
-/* Copies the cells of a line of the grid (`step` floats apart) to the sequences of a transform, in
- * lanes from `lane` on, or back. */
-static void move_cell(const Fourier *f, int lanes, bool to_grid, float *cell, float *sample)
-{
-	for (int part = 0; part < 2; part++) {
-		float *a = cell + part * f->pairs, *b = sample + part * lanes;
-		for (int i = 0; i < f->pairs; i++)
-			if (to_grid)
-				a[i] = b[i];
-			else
-				b[i] = a[i];
-	}
-}
-
-/* A row of a slice times the scales, rotated to its place in a transform, or the reverse. */
-static void move_voxels(const Batch *b, int64_t z, int64_t y, float *row)
-{
-	const Fourier *f = b->f;
-	const FourierAxis *axis = &f->axis[0];
-	const int64_t half = axis->half, rest = axis->n - half, n = axis->n;
-	if (z < 0 || y >= f->axis[1].n) {
-		memset(row, 0, (size_t)axis->size * sizeof *row);
-		return;
-	}
-	float *voxel = b->volume + (z * f->axis[1].n + y) * n, unit = f->axis[1].scale[y];
-	float *low = row + axis->size - half;
-	if (b->direction == ADJOINT) {
-		for (int64_t i = 0; i < half; i++)
-			voxel[i] = low[i] * (unit * axis->scale[i]);
-		for (int64_t i = 0; i < rest; i++)
-			voxel[half + i] = row[i] * (unit * axis->scale[half + i]);
-		return;
-	}
-	for (int64_t i = 0; i < half; i++)
-		low[i] = voxel[i] * (unit * axis->scale[i]);
-	for (int64_t i = 0; i < rest; i++)
-		row[i] = voxel[half + i] * (unit * axis->scale[half + i]);
-	memset(row + rest, 0, (size_t)(axis->size - n) * sizeof *row);
-}
-
-/* Cells of the rows of a group, from or to a transform along x. */
-static void move_cells(const Batch *b, int64_t first, float *data)
-{
-	const Fourier *f = b->f;
-	const Fft *fft = f->axis[0].fft;
-	const int lanes = fft_lanes(fft), group = group_of(f, fft);
-	for (int64_t k = 0; k < f->axis[0].size; k++) {
-		float *sample = data + fft_position(fft, k) * 2 * lanes;
-		for (int g = 0; g < group; g++)
-			if (first + g < f->axis[1].n)
-				move_cell(f, lanes, b->direction == FORWARD,
-					cell_at(f, place_of(&f->axis[1], first + g), k),
-					sample + g * f->pairs);
-	}
-}
-
-static void transform_x(const Batch *b, int64_t index, float *scratch)
-{
-	const Fourier *f = b->f;
-	const FourierAxis *axis = &f->axis[0];
-	const int lanes = fft_lanes(axis->fft), group = group_of(f, axis->fft);
-	float *rows[2][FFT_MOST_LANES];
-	const int64_t stride = (axis->size + 15) / 16 * 16, first = index * group;
-	for (int i = 0; i < 2 * lanes; i++)
-		rows[i % 2][i / 2] = scratch + f->scratch_floats + i * stride;
-	if (b->direction == FORWARD) {
-		for (int i = 0; i < 2 * lanes; i++)
-			move_voxels(b, slice_of(b, i / 2, i % 2), first + i / 2 / f->pairs,
-				rows[i % 2][i / 2]);
-		for (int part = 0; part < 2; part++)
-			fft_gather(axis->fft, (const float *const *)rows[part], 0, axis->size, part,
-				scratch);
-		fft_forward(axis->fft, scratch);
-		move_cells(b, first, scratch);
-		return;
-	}
-	move_cells(b, first, scratch);
-	fft_inverse(axis->fft, scratch);
-	for (int part = 0; part < 2; part++)
-		fft_scatter(axis->fft, scratch, 0, axis->size, part, rows[part]);
-	for (int i = 0; i < 2 * lanes; i++)
-		move_voxels(
-			b, slice_of(b, i / 2, i % 2), first + i / 2 / f->pairs, rows[i % 2][i / 2]);
-}
-
-/* Columns of the grid; rows without voxels are zero, or not needed. */
-static void transform_y(const Batch *b, int64_t index, float *scratch)
-{
-	const Fourier *f = b->f;
-	const FourierAxis *axis = &f->axis[1];
-	const int lanes = fft_lanes(axis->fft), group = group_of(f, axis->fft);
-	const int64_t first = index * group, end = min64(first + group, f->axis[0].size);
-	const bool forward = b->direction == FORWARD;
-	if (forward)
-		memset(scratch, 0, (size_t)fft_floats(axis->fft) * sizeof *scratch);
-	for (int64_t i = 0; forward && i < axis->n; i++)
-		for (int64_t x = first; x < end; x++)
-			move_cell(f, lanes, false, cell_at(f, place_of(axis, i), x),
-				scratch + place_of(axis, i) * 2 * lanes + (x - first) * f->pairs);
-	if (forward)
-		fft_forward(axis->fft, scratch);
-	for (int64_t k = 0; k < axis->size; k++)
-		for (int64_t x = first; x < end; x++)
-			move_cell(f, lanes, forward, cell_at(f, k, x),
-				scratch + fft_position(axis->fft, k) * 2 * lanes +
-					(x - first) * f->pairs);
-	if (forward)
-		return;
-	fft_inverse(axis->fft, scratch);
-	for (int64_t i = 0; i < axis->n; i++)
-		for (int64_t x = first; x < end; x++)
-			move_cell(f, lanes, true, cell_at(f, place_of(axis, i), x),
-				scratch + place_of(axis, i) * 2 * lanes + (x - first) * f->pairs);
-}
-
-static void transform_slices(Batch *b)
-{
-	const Fourier *f = b->f;
-	int64_t x = parts(f->axis[1].n, group_of(f, f->axis[0].fft));
-	int64_t y = parts(f->axis[0].size, group_of(f, f->axis[1].fft));
-	if (b->direction == FORWARD)
-		batch_run(b, x, transform_x);
-	batch_run(b, y, transform_y);
-	if (b->direction == ADJOINT)
-		batch_run(b, x, transform_x);
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
@@ -336,14 +194,15 @@ static void line_points(const Batch *b, const SpreadLine *line, int64_t view, fl
 		f->kernels->spread(&f->window, line, values, tile);
 }
 
-/* The points of a view that are in the tile, in each period of the grid. */
-static void view_points(const Batch *b, const Tile *tile, int64_t view, float *data)
+/* The points of a view that are in the tile, in each period of the grid; whether there are any. */
+static bool view_points(const Batch *b, const Tile *tile, int64_t view, float *data)
 {
 	const Fourier *f = b->f;
 	const FourierAxis *x = &f->axis[0], *y = &f->axis[1];
 	const PointRange *xs = x->ranges + (tile->first[0] * f->spec.count + view) * 2 * x->periods;
 	const PointRange *ys = y->ranges + (tile->first[1] * f->spec.count + view) * 2 * y->periods;
 	const double unit = 1 / (double)f->period, *column = f->views[view].column;
+	bool any = false;
 	for (int i = 0; i < 2 * x->periods; i++)
 		for (int j = 0; xs[i].from < xs[i].to && j < 2 * y->periods; j++) {
 			SpreadLine line = {column[0] * (double)x->size * unit,
@@ -355,20 +214,37 @@ static void view_points(const Batch *b, const Tile *tile, int64_t view, float *d
 			line.to = min64(line.to, ys[j].to);
 			if (line.from < line.to)
 				line_points(b, &line, view, data);
+			any = any || line.from < line.to;
 		}
+	return any;
 }
 
-static void tile_points(const Batch *b, int64_t index, float *scratch)
+static void collect_tile(const Batch *b, int64_t index, float *scratch)
 {
 	const Tile tile = tile_of(b, index);
-	if (b->direction == FORWARD)
-		move_tile(b, &tile, scratch);
-	else
-		memset(scratch, 0, (size_t)(tile.n[1] * tile.stride) * sizeof *scratch);
+	move_tile(b, &tile, scratch);
 	for (int64_t view = 0; view < b->f->spec.count; view++)
 		view_points(b, &tile, view, scratch);
-	if (b->direction == ADJOINT)
+}
+
+/* All views add to the cells near the origin. Sums of VIEWS_ADDED views at a time keep rounding
+ * errors small. */
+static void spread_tile(const Batch *b, int64_t index, float *scratch)
+{
+	enum { VIEWS_ADDED = 32 };
+	const Tile tile = tile_of(b, index);
+	const size_t bytes = (size_t)(tile.n[1] * tile.stride) * sizeof *scratch;
+	int added = 0;
+	memset(scratch, 0, bytes);
+	for (int64_t view = 0; view < b->f->spec.count; view++) {
+		added += view_points(b, &tile, view, scratch);
+		if (added < VIEWS_ADDED)
+			continue;
 		move_tile(b, &tile, scratch);
+		memset(scratch, 0, bytes);
+		added = 0;
+	}
+	move_tile(b, &tile, scratch);
 }
 
 static void clear_row(const Batch *b, int64_t y, float *scratch)
@@ -378,13 +254,14 @@ static void clear_row(const Batch *b, int64_t y, float *scratch)
 		(size_t)(b->f->axis[0].size * 2 * b->f->pairs) * sizeof(float));
 }
 
-static void all_tiles(Batch *b)
+void fourier_tiles(Batch *b)
 {
 	const Fourier *f = b->f;
 	if (b->direction == ADJOINT)
 		batch_run(b, f->axis[1].size, clear_row);
 	for (b->colour = 0; b->colour < 4; b->colour++)
-		batch_run(b, (int64_t)f->axis[0].tiles / 2 * (f->axis[1].tiles / 2), tile_points);
+		batch_run(b, (int64_t)f->axis[0].tiles / 2 * (f->axis[1].tiles / 2),
+			b->direction == FORWARD ? collect_tile : spread_tile);
 }
 
 /* ---- both directions ------------------------------------------------------------------------- */
@@ -409,16 +286,17 @@ static tomos_status cpu_fourier_apply(
 			.projections = projections,
 			.direction = direction};
 		if (direction == FORWARD) {
-			transform_slices(&b);
-			all_tiles(&b);
+			fourier_slices(&b);
+			fourier_tiles(&b);
 			batch_run(&b, row_tasks(f), fourier_rows);
 		} else {
 			batch_run(&b, row_tasks(f), fourier_rows);
-			all_tiles(&b);
-			transform_slices(&b);
+			fourier_tiles(&b);
+			fourier_slices(&b);
 		}
 	}
 	return TOMOS_OK;
 }
 
-const BackendFourier cpu_fourier = {cpu_fourier_open, cpu_fourier_close, cpu_fourier_apply};
+const BackendFourier cpu_fourier = {
+	cpu_fourier_open, cpu_fourier_close, cpu_fourier_apply, cpu_normal_open, cpu_normal_apply};

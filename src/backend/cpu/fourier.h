@@ -37,10 +37,15 @@ struct Fourier {
 	int pairs;
 	int64_t tile_floats, scratch_floats, share; /* of a thread */
 	int workers;
+	int64_t pitch;  /* cells from one row of the grid to the next */
 	float *grid;    /* [y][x] cells */
 	float *values;  /* [view][m + top] cells */
 	float *scratch; /* of each thread */
 	float *zeros;   /* a row of the detector */
+	float *taper;   /* of the response, for m from 0 to top */
+	/* Of the normal operator, instead of points: by which transforms are multiplied,
+	 * [group of columns][position][column]. */
+	float *spectrum;
 };
 
 /* One batch of slices, from `slice` on. */
@@ -63,8 +68,45 @@ static inline int64_t slice_of(const Batch *b, int l, int part)
 	return z < b->f->spec.n[2] ? z : -1;
 }
 
+static inline float *cell_at(const Fourier *f, int64_t y, int64_t x)
+{
+	return f->grid + (y * f->pitch + x) * 2 * f->pairs;
+}
+
+/* Rows or columns of cells in one transform. */
+static inline int group_of(const Fourier *f, const Fft *fft)
+{
+	return fft_lanes(fft) / f->pairs;
+}
+
+/* All tasks, each thread with its own scratch. */
+void batch_run(
+	Batch *b, int64_t count, void (*task)(const Batch *b, int64_t index, float *scratch));
+
+/* Between slices and the frequency plane. */
+void fourier_slices(Batch *b);
+/* Between the frequency plane and the values of all points. */
+void fourier_tiles(Batch *b);
+/* Convolution of slices with the kernel of the normal operator. */
+void fourier_convolve(Batch *b, float *out);
+/* The squares of the responses as the values of all points. */
+void fourier_squares(const Fourier *f);
+
 /* Transforms the rows of a group of views to their values, or back. */
 void fourier_rows(const Batch *b, int64_t index, float *scratch);
+
+tomos_status cpu_fourier_open(tomos_backend *backend, Fourier **fourier, const FourierSpec *spec);
+tomos_status cpu_normal_open(tomos_backend *backend, Fourier **fourier, const FourierSpec *spec);
+tomos_status cpu_normal_apply(
+	tomos_backend *backend, Fourier *f, const float *volume, float *result);
+void cpu_fourier_close(tomos_backend *backend, Fourier *fourier);
+
+/* An axis of n voxels and `size` cells, and the scratch and grid that all transforms need; `row`:
+ * samples of the longest row. */
+tomos_status axis_make(FourierAxis *axis, int64_t n, int64_t size);
+tomos_status fourier_memory(Fourier *f, int64_t grid_rows, int64_t row);
+
+void fourier_release(Fourier *f);
 
 tomos_status window_make(SpreadWindow *window, FourierAxis axis[2], double accuracy);
 tomos_status axis_ranges(Fourier *f, int which);

@@ -134,11 +134,11 @@ static tomos_status make_edges(FourierAxis *axis)
 typedef struct {
 	Fourier *f;
 	int axis;
-} Ranging;
+} RangeTask;
 
 static void range_tile(void *user, int64_t tile)
 {
-	const Ranging *r = user;
+	const RangeTask *r = user;
 	const Fourier *f = r->f;
 	const FourierAxis *axis = &f->axis[r->axis];
 	PointRange *to = axis->ranges + tile * f->spec.count * 2 * axis->periods;
@@ -164,6 +164,6 @@ tomos_status axis_ranges(Fourier *f, int which)
 	axis->periods = (int)ceil(0.5 * most + (double)SPREAD_MOST / (double)axis->size);
 	TRY(mem_alloc(&axis->ranges, axis->tiles * f->spec.count * 2 * axis->periods,
 		sizeof *axis->ranges, "the points of the tiles"));
-	parallel_for(axis->tiles, range_tile, &(Ranging){f, which});
+	parallel_for(axis->tiles, range_tile, &(RangeTask){f, which});
 	return TOMOS_OK;
 }

@@ -5,28 +5,28 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/fourier.h"
 
-/* A rotating complex number, e^(i m angle) for successive m, computed again now and then. */
+/* The phasor e^(i m angle) of successive m, computed again every RENEWAL steps. */
 typedef struct {
 	double angle, c, s, step_c, step_s;
-} Rotation;
+} Phasor;
 
-enum { AGAIN = 256 };
+enum { RENEWAL = 256 };
 
-static void rotation_set(Rotation *r, double angle, int64_t m)
+static void phasor_set(Phasor *r, double angle, int64_t m)
 {
-	*r = (Rotation){
+	*r = (Phasor){
 		angle, cos(angle * (double)m), sin(angle * (double)m), cos(angle), sin(angle)};
 }
 
-static void rotation_next(Rotation *r)
+static void phasor_next(Phasor *r)
 {
 	double c = r->c * r->step_c - r->s * r->step_s;
 	r->s = r->c * r->step_s + r->s * r->step_c;
 	r->c = c;
 }
 
-/* sin(x) / x with x = m angle, from the rotation by it. */
-static double rotation_sinc(const Rotation *r, int64_t m)
+/* sin(x) / x with x = m angle, from its phasor. */
+static double phasor_sinc(const Phasor *r, int64_t m)
 {
 	double x = r->angle * (double)m;
 	return fabs(x) < 1e-4 ? 1 - x * x / 6 : r->s / x;
@@ -38,19 +38,20 @@ static void view_factors(const Fourier *f, const FourierView *view, float *facto
 {
 	const double turn = 2 * M_PI / (double)f->period, unit = view->weight / (double)f->period;
 	const bool line = f->spec.response == RESPONSE_LINE;
-	Rotation phase = {0}, x = {0}, y = {0};
+	Phasor phase = {0}, x = {0}, y = {0};
 	for (int64_t m = -f->top; m <= f->top; m++, factor += 2) {
-		if ((m + f->top) % AGAIN == 0) {
-			rotation_set(&phase, turn * view->column[2], m);
-			rotation_set(&x, 0.5 * turn * (line ? view->column[0] : 1), m);
-			rotation_set(&y, 0.5 * turn * (line ? view->column[1] : 1), m);
+		if ((m + f->top) % RENEWAL == 0) {
+			phasor_set(&phase, turn * view->column[2], m);
+			phasor_set(&x, 0.5 * turn * (line ? view->column[0] : 1), m);
+			phasor_set(&y, 0.5 * turn * (line ? view->column[1] : 1), m);
 		}
-		double size = unit * rotation_sinc(&x, m) * rotation_sinc(&y, m);
+		double size =
+			unit * f->taper[m < 0 ? -m : m] * phasor_sinc(&x, m) * phasor_sinc(&y, m);
 		factor[0] = (float)(size * phase.c);
 		factor[1] = (float)(size * phase.s);
-		rotation_next(&phase);
-		rotation_next(&x);
-		rotation_next(&y);
+		phasor_next(&phase);
+		phasor_next(&x);
+		phasor_next(&y);
 	}
 }
 
@@ -120,4 +121,22 @@ void fourier_rows(const Batch *b, int64_t index, float *scratch)
 			rows[part][l] = rows[part][l] ? rows[part][l] : sink;
 		fft_scatter(f->rows, scratch, 0, f->spec.columns, part, rows[part]);
 	}
+}
+
+static void view_squares(const Batch *b, int64_t view, float *scratch)
+{
+	const Fourier *f = b->f;
+	const int64_t points = 2 * f->top + 1;
+	float *value = f->values + view * points * 2;
+	view_factors(f, &f->views[view], scratch);
+	for (int64_t m = 0; m < points; m++) {
+		const float *factor = scratch + 2 * m;
+		value[2 * m] = (float)f->period * (factor[0] * factor[0] + factor[1] * factor[1]);
+		value[2 * m + 1] = 0;
+	}
+}
+
+void fourier_squares(const Fourier *f)
+{
+	batch_run(&(Batch){.f = f}, f->spec.count, view_squares);
 }

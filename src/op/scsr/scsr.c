@@ -70,8 +70,15 @@ static void release(tomos_op *op)
 static tomos_status part_of(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 
-static const OpType scsr_type = {forward, adjoint, release, part_of, row, power_forward,
-	power_adjoint, NULL, NULL, list, sweeper, NULL};
+static const OpType scsr_type = {.forward = forward,
+	.adjoint = adjoint,
+	.free = release,
+	.part = part_of,
+	.row = row,
+	.power = power_forward,
+	.power_adjoint = power_adjoint,
+	.list = list,
+	.sweeper = sweeper};
 
 /* Fills scsr->lanes: for each view, the lanes whose target it is. */
 tomos_status scsr_number_lanes(Scsr *scsr, int64_t views)
