@@ -5,7 +5,6 @@
  * whatever the slab it belongs to.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "algo/metal.h"
 #include "backend/backend.h"
@@ -373,20 +372,11 @@ static tomos_status host_thickness(FileRun *r, int64_t *thick)
 	return r->iterates ? iterative_thickness(r, thick) : choose_thickness(r, thick);
 }
 
-/* Whether runs keep their data on the device. TOMOS_RESIDENT=0 or 1 overrides the backend's default,
- * for comparisons and for tests of a backend on which it is off. */
-static bool is_resident(const BackendMemory *memory)
-{
-	const char *choice = getenv("TOMOS_RESIDENT");
-	bool wanted = choice && *choice ? strcmp(choice, "0") != 0 : memory->resident;
-	return wanted && memory->copy_begin && memory->free_bytes;
-}
-
 /* The method's data are in host memory, or weights are, which the norm of the data depends on. */
 static bool is_apart(const FileRun *r)
 {
-	return r->backend->device == 0 || !is_resident(r->backend->type->memory) ||
-	       r->together || r->metal || (r->iterates && r->iterative.demand.rays);
+	return r->backend->device == 0 || !resident_wanted(r->backend) || r->together || r->metal ||
+	       (r->iterates && r->iterative.demand.rays);
 }
 
 /* Keeps the data on the device, if it can hold those of a slab; r->resident is NULL otherwise. */

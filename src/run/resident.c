@@ -1,6 +1,7 @@
 /* Device memory of a run: counts are uploaded as the scan stores them, prepared, filtered and back
  * projected, and the slices downloaded as the output stores them. */
 #include "run/resident.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { ALIGN = 256 }; /* of sets of frames in device memory, in bytes */
@@ -42,6 +43,14 @@ static bool types_fit(Resident *d, const tomos_prepared *p)
 			!stored_type(p->scan->sets[i].file->element, &d->types[i]))
 			return false;
 	return true;
+}
+
+bool resident_wanted(const tomos_backend *backend)
+{
+	const BackendMemory *memory = backend->type->memory;
+	const char *choice = getenv("TOMOS_RESIDENT");
+	bool wanted = choice && *choice ? strcmp(choice, "0") != 0 : memory->resident;
+	return wanted && memory->copy_begin && memory->free_bytes;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
