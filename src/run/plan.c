@@ -99,10 +99,11 @@ double run_fixed_bytes(const FileRun *r)
  * to the operator. */
 static double normal_work(const FileRun *r, const tomos_grid *grid, double accuracy)
 {
-	double volumes, projections, voxels = 1;
+	double volumes, projections;
+	double voxels = (double)grid->n[0] * (double)grid->n[1] * (double)grid->n[2];
+	if (!demand_normal(&r->iterative.demand))
+		return 0;
 	demand_vectors(&r->iterative.demand, &volumes, &projections);
-	for (int a = 0; a < 3; a++)
-		voxels *= (double)grid->n[a];
 	return fourier_normal_bytes(r->prepared->geometry, grid, accuracy) +
 	       (2 * projections + 5) * voxels * sizeof(float);
 }
@@ -123,9 +124,7 @@ static double fourier_work(const FileRun *r, const Slab *slab, double rows)
 		return 0;
 	if (r->iterates)
 		return fourier_bytes(g, &grid, projector.accuracy) +
-		       (demand_normal(&r->iterative.demand)
-				       ? normal_work(r, &grid, projector.accuracy)
-				       : 0);
+		       normal_work(r, &grid, projector.accuracy);
 	bool by = analytic.by && strcmp(analytic.by, "fourier") == 0;
 	return by ? rows + fourier_bytes(g, &grid, FBP_ACCURACY) : 0;
 }
@@ -385,8 +384,8 @@ static bool is_resident(const BackendMemory *memory)
 /* The method's data are in host memory, or weights are, which the norm of the data depends on. */
 static bool is_apart(const FileRun *r)
 {
-	return r->backend->device == 0 || !is_resident(r->backend->type->memory) ||
-	       r->together || r->metal || (r->iterates && r->iterative.demand.rays);
+	return r->backend->device == 0 || !is_resident(r->backend->type->memory) || r->together ||
+	       r->metal || (r->iterates && r->iterative.demand.rays);
 }
 
 /* Keeps the data on the device, if it can hold those of a slab; r->resident is NULL otherwise. */
