@@ -95,8 +95,7 @@ double run_fixed_bytes(const FileRun *r)
 	       io_write_bytes(r->output, shape);
 }
 
-/* Memory of --normal fourier: projections of the method are two volumes each, and five more belong
- * to the operator. */
+/* Memory of --normal fourier: two volumes for each projections, and five of the operator. */
 static double normal_work(const FileRun *r, const tomos_grid *grid, double accuracy)
 {
 	double volumes, projections;
@@ -372,8 +371,8 @@ static tomos_status host_thickness(FileRun *r, int64_t *thick)
 	return r->iterates ? iterative_thickness(r, thick) : choose_thickness(r, thick);
 }
 
-/* Whether runs keep their data on the device. TOMOS_RESIDENT=0 or 1 overrides the backend's default,
- * for comparisons and for tests of a backend on which it is off. */
+/* Whether runs keep their data on the device. TOMOS_RESIDENT=0 or 1 overrides the backend's
+ * default, for comparisons and for tests of a backend on which it is off. */
 static bool is_resident(const BackendMemory *memory)
 {
 	const char *choice = getenv("TOMOS_RESIDENT");
