@@ -94,14 +94,14 @@ double run_fixed_bytes(const FileRun *r)
 	       io_write_bytes(r->output, shape);
 }
 
-/* Memory of --normal fourier: projections of the method are two volumes each, and five more belong
- * to the operator. */
+/* Memory of --normal fourier: two volumes for each projections, and five of the operator. */
 static double normal_work(const FileRun *r, const tomos_grid *grid, double accuracy)
 {
-	double volumes, projections, voxels = 1;
+	double volumes, projections;
+	double voxels = (double)grid->n[0] * (double)grid->n[1] * (double)grid->n[2];
+	if (!demand_normal(&r->iterative.demand))
+		return 0;
 	demand_vectors(&r->iterative.demand, &volumes, &projections);
-	for (int a = 0; a < 3; a++)
-		voxels *= (double)grid->n[a];
 	return fourier_normal_bytes(r->prepared->geometry, grid, accuracy) +
 	       (2 * projections + 5) * voxels * sizeof(float);
 }
@@ -122,9 +122,7 @@ static double fourier_work(const FileRun *r, const Slab *slab, double rows)
 		return 0;
 	if (r->iterates)
 		return fourier_bytes(g, &grid, projector.accuracy) +
-		       (demand_normal(&r->iterative.demand)
-				       ? normal_work(r, &grid, projector.accuracy)
-				       : 0);
+		       normal_work(r, &grid, projector.accuracy);
 	bool by = analytic.by && strcmp(analytic.by, "fourier") == 0;
 	return by ? rows + fourier_bytes(g, &grid, FBP_ACCURACY) : 0;
 }
