@@ -18,14 +18,6 @@ static tomos_status put_geometry(const FileRun *r)
 	return io_put(r->file, "process/geometry/detector", detector, two);
 }
 
-tomos_status output_put_grid(const FileRun *r)
-{
-	tomos_grid grid = r->grid;
-	grid.n[2] = r->slices;
-	grid.first[2] += (double)r->first_slice * grid.step[2];
-	return r->file->format->put ? tomos_file_set_grid(r->file, &grid) : TOMOS_OK;
-}
-
 /* Attenuation, unless the values are something else that has no name here. */
 static tomos_status put_units(const FileRun *r)
 {
@@ -35,10 +27,6 @@ static tomos_status put_units(const FileRun *r)
 	TRY(options_take(&analytic, r->job->analytic, "analytic"));
 	bool filtered = r->iterates ||
 			(strcmp(analytic.filter, "none") != 0 && analytic.response_count == 0);
-	if (r->options.hu_count > 0 && strcmp(length, "pixel") == 0)
-		TRY(job_say(r->job, "warning: the size of the pixels is not known, so the "
-				    "attenuation of water of "
-				    "the option 'hu' is taken per pixel; give the option 'pixel'"));
 	if (r->options.hu_count > 0)
 		snprintf(value, sizeof value, "HU");
 	else if (length[0] && filtered && prepared_are_integrals(r->prepared))
@@ -46,11 +34,23 @@ static tomos_status put_units(const FileRun *r)
 	return tomos_file_set_units(r->file, length, value);
 }
 
+tomos_status output_put_grid(const FileRun *r)
+{
+	tomos_grid grid = r->grid;
+	grid.n[2] = r->slices;
+	grid.first[2] += (double)r->first_slice * grid.step[2];
+	TRY(put_units(r));
+	return r->file->format->put ? tomos_file_set_grid(r->file, &grid) : TOMOS_OK;
+}
+
 /* Writes the provenance of the volume: command, all options, version and geometry. */
 static tomos_status put_provenance(const FileRun *r)
 {
 	const tomos_job *job = r->job;
-	TRY(put_units(r));
+	if (r->options.hu_count > 0 && strcmp(r->prepared->unit, "pixel") == 0)
+		TRY(job_say(job, "warning: the size of the pixels is not known, so the attenuation "
+				 "of water of the option 'hu' is taken per pixel; give the option "
+				 "'pixel'"));
 	TRY(output_put_grid(r));
 	TRY(tomos_file_set_text(r->file, "version", TOMOS_VERSION));
 	TRY(tomos_file_set_text(r->file, "method", r->method));

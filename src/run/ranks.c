@@ -159,7 +159,7 @@ static tomos_status join_part(FileRun *r, const Begun *begun)
 	r->done = begun->done;
 	TRY(io_join(&r->file, r->output, TOMOS_VOLUME, shape, &r->file_options, r->journal.part,
 		&part));
-	/* Each TIFF file of a folder has it. */
+	/* Each TIFF file of a folder has its units and voxel sizes. */
 	return r->file->format == &format_tiff ? output_put_grid(r) : TOMOS_OK;
 }
 

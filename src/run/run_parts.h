@@ -121,8 +121,8 @@ tomos_status run_check_grid(const FileRun *run, const tomos_file *file);
 /* ---- the output --------------------------------------------------------------------------- */
 
 tomos_status run_identity(const FileRun *run, Identity *identity);
-tomos_status output_create(FileRun *run); /* by one process, or rank 0 */
-tomos_status output_put_grid(const FileRun *run);
+tomos_status output_create(FileRun *run);         /* by one process, or rank 0 */
+tomos_status output_put_grid(const FileRun *run); /* with the units */
 /* Compares the output with the volume that the job names, slab by slab; the result is in the
  * report. */
 tomos_status run_compare(FileRun *run);
