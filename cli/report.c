@@ -36,15 +36,15 @@ void page_free(page *p)
 
 const char *page_length(const page *p)
 {
-	return p->known ? "mm" : "pixels";
+	return p->known ? p->length : "pixels";
 }
 
 static void look_units(page *p, const tomos_grid *grid)
 {
-	snprintf(p->unit, sizeof p->unit, "%s",
-		p->s->run.hu_count > 0 ? "HU"
-		: p->known             ? "1/mm"
-				       : "1/pixel");
+	if (p->s->run.hu_count > 0)
+		snprintf(p->unit, sizeof p->unit, "HU");
+	else
+		snprintf(p->unit, sizeof p->unit, "1/%s", p->known ? p->length : "pixel");
 	snprintf(p->size, sizeof p->size, "%lld × %lld × %lld", (long long)grid->n[0],
 		(long long)grid->n[1], (long long)grid->n[2]);
 	double x = fabs(grid->step[0]), y = fabs(grid->step[1]), z = fabs(grid->step[2]);
@@ -218,7 +218,8 @@ static void look_pixel(page *p, shown_scan *t)
 	double bin = (double)t->look->bin;
 	t->pixel[0] = sqrt(v->u[0] * v->u[0] + v->u[1] * v->u[1] + v->u[2] * v->u[2]) / bin;
 	t->pixel[1] = sqrt(v->v[0] * v->v[0] + v->v[1] * v->v[1] + v->v[2] * v->v[2]) / bin;
-	p->known = strcmp(tomos_prepared_unit(t->look->prepared), "mm") == 0;
+	snprintf(p->length, sizeof p->length, "%s", tomos_prepared_unit(t->look->prepared));
+	p->known = p->length[0] && strcmp(p->length, "pixel") != 0;
 }
 
 void page_look(void *user, const tomos_run_look *look)

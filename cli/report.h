@@ -8,6 +8,7 @@
 typedef struct page {
 	const settings *s;
 	bool known;                   /* the size of the pixels */
+	char length[16];              /* unit of lengths */
 	int plane_count, frame_count; /* that are drawn */
 	char *scan, *planes, *histogram, *geometry, *frames, *before, *after, *axis;
 	char axis_text[160]; /* where the axis is */
@@ -15,7 +16,7 @@ typedef struct page {
 	/* Which part of the frames and of the sinogram as measured is shown; why there are no
 	 * frames, and no sinogram after preparation. */
 	char frames_note[128], before_note[96], frames_missing[160], after_missing[160];
-	char output[1024], method[32], backend[256], checksums[256], unit[16], size[64], voxel[64];
+	char output[1024], method[32], backend[256], checksums[256], unit[24], size[64], voxel[64];
 	double device_bytes, run_seconds;
 	FILE *messages; /* what was printed, */
 	char *printed;  /* as text */

@@ -136,7 +136,7 @@ static void put_scan(FILE *out, const page *p)
 static void put_steps(FILE *out, const char *steps)
 {
 	if (!steps[0]) {
-		fputs("<p>No step of preparation ran: the data are line integrals.</p>\n", out);
+		fputs("<p>No step of preparation ran.</p>\n", out);
 		return;
 	}
 	fputs("<table class=\"facts\">\n<tr><th>Preparation</th><td>in this order</td></tr>\n",

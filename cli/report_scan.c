@@ -93,7 +93,8 @@ char *scan_facts(const page *p, const shown_scan *t)
 	if (!p->known)
 		fact(out, "Pixel", "size not known: lengths are in pixels");
 	else
-		fact(out, "Pixel", "%.6g × %.6g mm (width × height)", t->pixel[0], t->pixel[1]);
+		fact(out, "Pixel", "%.6g × %.6g %s (width × height)", t->pixel[0], t->pixel[1],
+			p->length);
 	put_exposure(out, info);
 	bool good = !ferror(out);
 	if (fclose(out) != 0 || !good) {

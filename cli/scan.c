@@ -95,13 +95,14 @@ int scan_make(const settings *s, const extent *object, tomos_geometry **scan)
 {
 	tomos_scan_options o = s->scan;
 	bool rows_given = settings_given(s, GROUP_scan, "rows");
+	bool sized = settings_given(s, GROUP_scan, "pixel");
 	double half[2];
 	int code;
 	if (o.views == 0 && o.angles_count == 0 && strcmp(o.geometry, "lebedev") != 0)
 		DO(wrong_usage("say how many views: --views N, or --angles"));
 	DO(check_outside(s, object));
 	shadow(&o, object, half);
-	if (!settings_given(s, GROUP_scan, "pixel")) {
+	if (!sized) {
 		if (object->step == 0 && o.columns <= 0)
 			o.columns = COLUMNS;
 		/* The outermost columns of a phantom's projections are air, as of a good scan. */
@@ -110,7 +111,7 @@ int scan_make(const settings *s, const extent *object, tomos_geometry **scan)
 			object->step == 0 ? 2 * half[0] / across : object->step * magnification(&o);
 	}
 	double height = o.pixel_height > 0 ? o.pixel_height : o.pixel;
-	if (!settings_given(s, GROUP_scan, "columns") && o.pixel > 0)
+	if (!settings_given(s, GROUP_scan, "columns") && o.pixel > 0 && (sized || object->step > 0))
 		DO(pixels("columns", half[0], o.pixel, &o.columns));
 	if (!rows_given && strcmp(o.geometry, "fan") != 0 && height > 0)
 		DO(pixels("rows", half[1], height, &o.rows));

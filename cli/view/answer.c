@@ -70,10 +70,13 @@ static bool write_info(view_state *v, FILE *json)
 		whole = source_describe(v->files[i], json) && whole;
 	}
 	fputs("],\"scan\":", json);
-	if (source_is_scan(v->files[0]))
+	if (source_is_scan(v->files[0])) {
+		pthread_mutex_lock(&v->live_lock); /* a search of the axis changes the geometry */
 		source_describe_scan(v->files[0], v->live, json);
-	else
+		pthread_mutex_unlock(&v->live_lock);
+	} else {
 		fputs("null", json);
+	}
 	fputs("}\n", json);
 	return whole;
 }

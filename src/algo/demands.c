@@ -86,5 +86,6 @@ void demand_vectors(const Demand *d, double *volumes, double *projections)
 
 bool demand_normal(const Demand *d)
 {
-	return uses(d, "normal") && !is(d->o->normal, "direct") && !d->rays;
+	return uses(d, "normal") && !is(d->o->normal, "direct") && !d->rays &&
+	       !is(d->o->stop, "ncp") && (!uses(d, "weights") || is(d->o->weights, "landweber"));
 }

@@ -107,11 +107,13 @@ static int ome_text(const File *file, char *text, size_t room)
 			" PhysicalSizeX=\"%.17g\" PhysicalSizeXUnit=\"%s\" PhysicalSizeY=\"%.17g\" "
 			"PhysicalSizeYUnit=\"%s\" PhysicalSizeZ=\"%.17g\" PhysicalSizeZUnit=\"%s\"",
 			fabs(step[0]), unit, fabs(step[1]), unit, fabs(step[2]), unit);
-		snprintf(place, sizeof place,
-			"<Plane TheZ=\"0\" TheT=\"0\" TheC=\"0\" PositionX=\"%.17g\" "
-			"PositionXUnit=\"%s\" PositionY=\"%.17g\" PositionYUnit=\"%s\" "
-			"PositionZ=\"%.17g\" PositionZUnit=\"%s\"/>",
-			first[0], unit, first[1], unit, first[2], unit);
+		/* Readers take it for the place of a grid with these directions. */
+		if (step[0] > 0 && step[1] < 0 && step[2] > 0)
+			snprintf(place, sizeof place,
+				"<Plane TheZ=\"0\" TheT=\"0\" TheC=\"0\" PositionX=\"%.17g\" "
+				"PositionXUnit=\"%s\" PositionY=\"%.17g\" PositionYUnit=\"%s\" "
+				"PositionZ=\"%.17g\" PositionZUnit=\"%s\"/>",
+				first[0], unit, first[1], unit, first[2], unit);
 	}
 	units_say(file, said);
 	if (said[0])
@@ -195,7 +197,7 @@ static void take_imagej(File *file, Tiff *own, TIFF *tiff, const char *text)
 {
 	GridNumbers *grid = &own->grid;
 	float x = 0, y = 0;
-	double origin[3];
+	double origin[3] = {0, 0, 0};
 	const char *value = strstr(text, "\nvunit=");
 	bool sized = strstr(text, "\nunit=") || strstr(text, "\nspacing=");
 	if (value)
@@ -206,9 +208,10 @@ static void take_imagej(File *file, Tiff *own, TIFF *tiff, const char *text)
 	*grid = (GridNumbers){.step = {length_of(x), length_of(y), 1}, .known = true};
 	(void)number_after(text, "\nspacing=", &grid->step[2]);
 	centre(file, grid);
-	if (number_after(text, "\nxorigin=", &origin[0]) &&
-		number_after(text, "\nyorigin=", &origin[1]) &&
-		number_after(text, "\nzorigin=", &origin[2])) {
+	bool placed = number_after(text, "\nxorigin=", &origin[0]); /* ImageJ leaves out zeros */
+	placed |= number_after(text, "\nyorigin=", &origin[1]);
+	placed |= number_after(text, "\nzorigin=", &origin[2]);
+	if (placed) {
 		grid->step[1] *= strstr(text, "\ninverty=true") ? 1 : -1;
 		for (int i = 0; i < 3; i++)
 			grid->first[i] = -origin[i] * grid->step[i];
@@ -238,7 +241,8 @@ static void take_ome(File *file, GridNumbers *grid, const char *text)
 			memcpy(grid->first, place, sizeof place);
 		grid_scale(grid, unit_after(file, text, " PhysicalSizeXUnit=\"", "um"));
 	}
-	units_find(file, text);
+	if (strstr(text, " Creator=\"tomos "))
+		units_find(file, text);
 }
 
 void tiff_take_text(File *file, TIFF *tiff)

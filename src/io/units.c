@@ -1,6 +1,7 @@
 /* Units of lengths and values of a file: "mm" and "1/mm", "HU"; "pixel" where the size of pixels is
  * not known; "" where nothing is known, and then nothing is written. HDF5 files have them as
  * attributes, Zarr files as texts, other formats in their own fields or in a line of text. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include "io/io.h"
@@ -11,7 +12,9 @@ double unit_take(char unit[UNIT_NAME], const char *name)
 		const char *names;
 		double mm;
 	} units[] = {{"mm|millimeter|millimetre|millimeters|millimetres", 1},
-		{"um|\xc2\xb5m|\xce\xbcm|micron|microns|micrometer|micrometre|micrometers", 1e-3},
+		{"um|\xc2\xb5m|\xce\xbcm|\xb5m|\\u00B5m|micron|microns|micrometer|micrometre|"
+		 "micrometers",
+			1e-3},
 		{"nm|nanometer|nanometre|nanometers", 1e-6},
 		{"cm|centimeter|centimetre|centimeters", 10}, {"m|meter|metre|meters|metres", 1000},
 		{"angstrom", 1e-7}, {"inch", 25.4}};
@@ -25,10 +28,21 @@ double unit_take(char unit[UNIT_NAME], const char *name)
 	return 1;
 }
 
+/* Bytes of the UTF-8 character at `text`; 0: it is none. */
+static int character_bytes(const char *text)
+{
+	const unsigned char *at = (const unsigned char *)text;
+	int count = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 0;
+	for (int i = 1; i < count; i++)
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	return count;
+}
+
 bool unit_is_plain(const char *unit)
 {
-	for (const char *at = unit; *at; at++)
-		if ((unsigned char)*at < ' ' || strchr("\"'<>&,;=\\", *at))
+	for (const char *at = unit; *at; at += character_bytes(at))
+		if ((unsigned char)*at < ' ' || strchr("\"'<>&,;=\\", *at) || !character_bytes(at))
 			return false;
 	return strlen(unit) < UNIT_NAME;
 }
@@ -56,10 +70,11 @@ void units_say(const File *file, char text[UNITS_TEXT])
 		u->value[0] && u->length[0] ? ", " : "", u->length[0] ? lengths_in : "", u->length);
 }
 
+/* Not as the end of a longer word, such as "wavelengths in nm". */
 static void find_one(const char *text, const char *before, char unit[UNIT_NAME])
 {
 	const char *at = strstr(text, before);
-	if (at)
+	if (at && (at == text || !isalpha((unsigned char)at[-1])))
 		unit_copy(unit, at + strlen(before), strcspn(at + strlen(before), ",;<>&\"'\r\n"));
 }
 

@@ -192,7 +192,9 @@ static void take_units(File *file, Header *h, const Tags *t)
 {
 	char text[512];
 	const char *key = find_tag(t->array, "InformationKey"),
-		   *end = strstr(t->array, "</DataArray>");
+		   *end = strstr(t->array, "</DataArray>"), *open = strchr(t->array, '>');
+	if (open && open > t->array && open[-1] == '/') /* an array without contents */
+		end = open;
 	snprintf(text, sizeof text, "%s", h->text);
 	char *comment = strstr(text, "<!--"), *close = comment ? strstr(comment, "-->") : NULL;
 	if (close) {

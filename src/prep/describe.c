@@ -121,6 +121,8 @@ tomos_status prep_describe(
 	Order order;
 	char facts[64];
 	bool flats = fields && fields->flats;
+	if (size == 0)
+		return TOMOS_OK;
 	text[0] = 0;
 	TRY(order_make(&order, &o, fields, &now));
 	snprintf(facts, sizeof facts, "flats=%d places=%d shifts=1", flats,

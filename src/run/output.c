@@ -29,7 +29,8 @@ static tomos_status put_units(const FileRun *r)
 			(strcmp(analytic.filter, "none") != 0 && analytic.response_count == 0);
 	if (r->options.hu_count > 0)
 		snprintf(value, sizeof value, "HU");
-	else if (length[0] && filtered && prepared_are_integrals(r->prepared))
+	else if (length[0] && strlen(length) + 2 < UNIT_NAME && filtered &&
+		 prepared_are_integrals(r->prepared))
 		snprintf(value, sizeof value, "1/%s", length);
 	return tomos_file_set_units(r->file, length, value);
 }

@@ -136,8 +136,14 @@ static void foreign_tiff(void **state)
 	put_tiff(at("x.tif"), "ImageJ=1.53t\nimages=4\nslices=4\nunit=micron\nspacing=2.0\n",
 		RESUNIT_NONE);
 	assert_units(at("x.tif"), &microns, "mm", "");
-	put_tiff(at("x.tif"),
-		"ImageJ=1.53t\nimages=4\nunit=mm\nxorigin=1\nyorigin=2\nzorigin=0\nvunit=HU\n",
+	for (int k = 0; k < 2; k++) { /* ImageJ's escape, and Latin-1 */
+		put_tiff(at("x.tif"),
+			k ? "ImageJ=1.53t\nimages=4\nunit=\xb5m\nspacing=2.0\n"
+			  : "ImageJ=1.53t\nimages=4\nunit=\\u00B5m\nspacing=2.0\n",
+			RESUNIT_NONE);
+		assert_units(at("x.tif"), &microns, "mm", "");
+	}
+	put_tiff(at("x.tif"), "ImageJ=1.53t\nimages=4\nunit=mm\nxorigin=1\nyorigin=2\nvunit=HU\n",
 		RESUNIT_NONE);
 	assert_units(at("x.tif"), &upward, "mm", "HU");
 	for (int unit = RESUNIT_NONE; unit <= RESUNIT_CENTIMETER; unit++) {
@@ -160,6 +166,22 @@ static void foreign_ome(void **state)
 		"PhysicalSizeY=\"0.026\" PhysicalSizeZ=\"2\"/></Image></OME>",
 		RESUNIT_NONE);
 	assert_units(at("o.tif"), &grid, "mm", "");
+	put_tiff(at("o.tif"),
+		"<?xml version=\"1.0\"?><OME xmlns=\"x\"><Image><Description>wavelengths in nm"
+		"</Description><Pixels PhysicalSizeX=\"0.013\" PhysicalSizeY=\"0.026\" "
+		"PhysicalSizeZ=\"2\"/></Image></OME>",
+		RESUNIT_NONE);
+	assert_units(at("o.tif"), &grid, "mm", "");
+}
+
+/* A grid with y along increasing rows has no place in OME-XML: read as centred, not as another. */
+static void other_directions(void **state)
+{
+	(void)state;
+	const tomos_grid down = {{5, 3, 4}, {-1.7, -2.5, 0.1}, {0.5, 0.26, 2}};
+	const tomos_grid centred = {{5, 3, 4}, {-1, 0.26, -3}, {0.5, -0.26, 2}};
+	write_with(at("d.ome.tif"), &down, "mm", "1/mm");
+	assert_units(at("d.ome.tif"), &centred, "mm", "1/mm");
 }
 
 int main(void)
@@ -172,6 +194,7 @@ int main(void)
 		cmocka_unit_test(orders),
 		cmocka_unit_test(foreign_tiff),
 		cmocka_unit_test(foreign_ome),
+		cmocka_unit_test(other_directions),
 	};
 	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

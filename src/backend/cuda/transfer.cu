@@ -225,6 +225,8 @@ tomos_status cuda_copy_begin(tomos_backend *b, CopyDirection direction, int slot
 	TRY(cuda_use(b));
 	pthread_mutex_lock(&c->lock);
 	cudaError_t error = copy_locked(c, direction, slot, device, host, bytes);
+	if (error != cudaSuccess && c->stream)
+		cudaStreamSynchronize(c->stream); /* nothing may wait for this copy */
 	pthread_mutex_unlock(&c->lock);
 	CUDA_TRY(error, "a transfer");
 	return TOMOS_OK;
@@ -238,9 +240,11 @@ tomos_status cuda_copy_end(tomos_backend *b, CopyDirection direction, int slot, 
 	if (!c->ended[slot]) /* copy_begin failed */
 		return TOMOS_OK;
 	CUDA_TRY(cudaEventSynchronize(c->ended[slot]), "a transfer");
-	if (cudaEventElapsedTime(&milliseconds, c->begun[slot], c->ended[slot]) == cudaSuccess)
+	/* After a copy that failed, the second event is that of an earlier one. */
+	if (cudaEventElapsedTime(&milliseconds, c->begun[slot], c->ended[slot]) == cudaSuccess &&
+		milliseconds > 0)
 		*seconds += 1e-3 * (double)milliseconds;
-	cudaGetLastError(); /* a copy that failed after its first event has no duration */
+	cudaGetLastError();
 	return TOMOS_OK;
 }
 
