@@ -158,6 +158,9 @@ static void say_iterations(const settings *s, const recon *r)
 		say(", error %.4g, least %.4g after %lld", p->error, history_least(&r->history),
 			(long long)p->best);
 	say("\n");
+	if (strcmp(p->ended, "accuracy") == 0)
+		complain("the iteration ended because --normal fourier cannot tell smaller "
+			 "residuals from rounding; --normal direct can");
 	if (p->before > s->algebraic.iterations)
 		complain("the checkpoint has %lld iterations, --iterations are %lld: more than "
 			 "asked for",

@@ -771,7 +771,9 @@ typedef struct tomos_history {
 	int64_t capacity;  /* of the lists */
 	int64_t count;     /* iterations done; may exceed the capacity */
 	int64_t best;      /* the iteration of least error, counted from 1; 0: none, or no truth */
-	const char *ended; /* the stopping rule that ended it, or "cancelled" */
+	/* The stopping rule that ended it, "cancelled", "converged" (no direction is left), or
+	 * "accuracy" (the residual is too small for the option normal = fourier). */
+	const char *ended;
 	/* NULL, or where the volume is stored before each report; may be x itself. Any backend. */
 	const struct tomos_array *iterate;
 } tomos_history;
@@ -925,7 +927,7 @@ typedef struct tomos_run_report {
 	int64_t iterations, before; /* before: those that a checkpoint had already done */
 	double residual, error;
 	int64_t best;      /* iteration of least error, counted from 1; 0: none, or no truth */
-	const char *ended; /* value of `stop`, "iterations" or "cancelled"; "": fbp, fdk */
+	const char *ended; /* as in tomos_history, or "iterations"; "": fbp, fdk */
 	int complete; /* 1: the output is in its place; after TOMOS_CANCELLED: the last iterate */
 	int compared;      /* 1: `difference` has the figures of tomos_compare(compare, volume) */
 	tomos_difference difference;

@@ -348,6 +348,8 @@ static tomos_status run_method(const MethodRow *method, const tomos_op *op, cons
 	tomos_status status = prepare(&it, op);
 	if (status == TOMOS_OK)
 		status = method->function(&it);
+	if (status == TOMOS_OK && it.going)
+		it.ended = "converged";
 	return finish(&it, status);
 }
 

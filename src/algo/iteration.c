@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Residuals relative to the data below which the norm from A'A is mostly rounding error. */
+#define NORMAL_RESOLVED 1e-3
 #define GROWTH 1e3 /* growth of the residual from which on the iteration counts as divergent */
 
 static tomos_status hold(
@@ -216,7 +218,10 @@ static tomos_status iterated(Iteration *it, const float *r, double norm)
 	TRY(note_error(it, &error));
 	TRY(note_history(it, residual, error));
 	TRY(stop_check(it, r, norm, &it->stopped));
-	it->going = it->going && !it->stopped && it->k < it->o->iterations;
+	bool resolved = !it->normal || residual > NORMAL_RESOLVED;
+	if (!resolved)
+		it->ended = "accuracy";
+	it->going = it->going && !it->stopped && resolved && it->k < it->o->iterations;
 	TRY(show_iterate(it));
 	TRY(keep_state(it));
 	return report(it, residual);
