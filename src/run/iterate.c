@@ -97,7 +97,7 @@ static void shape_words(const int64_t s[3], char text[96])
 
 static tomos_status check_shape(const FileRun *r, SlabFile which, const tomos_file *file)
 {
-	const tomos_geometry *g = r->prepared->geometry;
+	const tomos_geometry *g = r->whole->geometry;
 	const int64_t volume[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
 	bool cropped = r->stacked && file->shape[1] == r->slices; /* rows of the slices alone */
 	const int64_t rays[3] = {g->count, cropped ? r->slices : g->rows, g->columns};
@@ -191,10 +191,11 @@ static tomos_status read_rays(const FileRun *r, const Slab *slab, float *data)
 {
 	tomos_file *file = r->iterative.files[FILE_RAYS];
 	const tomos_geometry *g = r->prepared->geometry;
-	if (file->shape[0] != g->count)
+	int64_t view = r->prepared->first_view + r->prepared->skipped;
+	if (file->shape[0] != r->whole->geometry->count)
 		return tomos_file_read(file, 0, 1, data);
 	int64_t before = file->shape[1] == g->rows ? 0 : r->first_slice + r->first_row;
-	const Extract part = {0, g->count, slab->row - before, slab->rows};
+	const Extract part = {view, g->count, slab->row - before, slab->rows};
 	return io_read(file, &part, data);
 }
 

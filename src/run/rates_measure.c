@@ -160,7 +160,8 @@ static tomos_status measure_analytic(const Sample *s, tomos_rates *rates, double
 	double seconds[2] = {0, 0};
 	Analytic *work;
 	tomos_status status;
-	TRY(analytic_open(&work, s->run->method, b, &s->grid, s->scan, s->run->job->analytic));
+	TRY(analytic_open(
+		&work, s->run->method, b, &s->grid, s->scan, NULL, s->run->job->analytic));
 	TRY_OR_DONE(memory->alloc(b, &data[0], (int64_t)s->values, "projections"));
 	TRY_OR_DONE(memory->alloc(b, &data[1], analytic_floats(work), "filtered projections"));
 	TRY_OR_DONE(memory->alloc(b, &data[2], voxels, "the volume"));
