@@ -21,6 +21,10 @@ typedef struct {
 	const tomos_grid *grid;
 	const int64_t *slices; /* rank r has slices [slices[r], slices[r + 1]) */
 	int slabs, groups;     /* slab s is that of ranks [s groups, (s + 1) groups) */
+	/* Of ranks that divide the views: those of all ranks, and which of them is the first of
+	 * `scan`. NULL: all are in `scan`. */
+	const tomos_geometry *all;
+	int64_t first_view;
 } Bands;
 
 /* The first slice of a slab, or the end of the last one. */

@@ -388,6 +388,29 @@ static tomos_status make_whole(RankedProjector *p, const Bands *b)
 		inner, &p->whole, count * p->group.slice, "a slab of several ranks");
 }
 
+/* The place of the slices and rows of this rank among all. */
+static tomos_status divide_spaces(tomos_op *op, const Bands *b)
+{
+	const RankedProjector *p = op->own;
+	const tomos_geometry *all = b->all ? b->all : b->scan;
+	tomos_comm *comm = p->group.comm;
+	const int64_t *n = op->domain.shape, *m = op->range.shape;
+	const int64_t slices = bands_slice(b, b->slabs) - b->slices[0];
+	const int64_t volume[3] = {slices, n[1], n[2]};
+	const int64_t rays[3] = {all->count, all->rows, all->columns};
+	TRY(space_divide(&op->domain, &op->parts[0], comm, volume, 1));
+	op->parts[0].runs[0] = (SpaceRun){.count = op->domain.count,
+		.whole = (b->slices[comm_rank(comm)] - b->slices[0]) * p->group.slice};
+	TRY(space_divide(&op->range, &op->parts[1], comm, rays, m[0]));
+	for (int64_t i = 0; i < m[0]; i++) {
+		const RowBand own = bands_own(b, slab_number(&p->group), i);
+		int64_t row = (b->first_view + i) * all->rows + own.low;
+		op->parts[1].runs[i] =
+			(SpaceRun){i * m[1] * m[2], row * m[2], (own.high - own.low) * m[2]};
+	}
+	return TOMOS_OK;
+}
+
 static tomos_status fill_op(
 	tomos_op *op, const Bands *b, const tomos_projector_options *o, int64_t *first)
 {
@@ -412,7 +435,8 @@ static tomos_status fill_op(
 	op->matched = strcmp(forward->weights, back->weights) == 0;
 	snprintf(op->description, sizeof op->description, "%s forward, %s back: %s", forward->name,
 		back->name, op->matched ? "a matched pair" : "not matched");
-	op_place(op, b->grid, b->scan, &model);
+	op_place(op, b->grid, b->all ? b->all : b->scan, &model);
+	TRY(divide_spaces(op, b));
 	return make_buffers(p, op);
 }
 

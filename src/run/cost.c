@@ -57,7 +57,7 @@ static void add_rows(const Model *m, int64_t first, int64_t count, Load *load)
 static void add_band(const Model *m, int slab, Load *load)
 {
 	const tomos_geometry *g = m->prepared.geometry;
-	const Bands bands = {g, &m->run.grid, m->slices, m->slabs, 1};
+	const Bands bands = {g, &m->run.grid, m->slices, m->slabs, 1, NULL, 0};
 	double rows = 0;
 	for (int64_t i = 0; i < g->count; i++) {
 		RowBand own = bands_own(&bands, slab, i);

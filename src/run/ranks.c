@@ -44,7 +44,9 @@ static tomos_status make_bands(FileRun *r)
 	for (int i = 0; i < size; i++)
 		slices[i] = share_of(&rule, i, size).first;
 	slices[size] = rule.first + rule.count;
-	r->bands = (Bands){r->prepared->geometry, &r->grid, slices, size / groups, groups};
+	const tomos_prepared *p = r->prepared;
+	r->bands = (Bands){p->geometry, &r->grid, slices, size / groups, groups, r->whole->geometry,
+		p->first_view + p->skipped};
 	return TOMOS_OK;
 }
 

@@ -56,10 +56,10 @@ const char *run_default_method(const tomos_geometry *scan)
 
 static tomos_status choose_method(FileRun *r)
 {
-	bool given = r->job->method && r->job->method[0];
 	char names[512];
 	int index;
-	r->method = given ? r->job->method : run_default_method(r->prepared->geometry);
+	r->method = r->job->method && r->job->method[0] ? r->job->method
+							: run_default_method(r->prepared->geometry);
 	r->stage = r->method;
 	r->iterates = run_is_iterative(r->method);
 	snprintf(names, sizeof names, "%s|%s", analytic_names(), tomos_method_names());
@@ -120,10 +120,8 @@ static tomos_status prepare_run(FileRun *r)
 	TRY(run_divide(r));
 	TRY(together_open(r));
 	TRY(r->options.ranks > 0 ? cost_plan(r) : run_plan(r));
-	if (!r->iterates)
-		return TOMOS_OK;
-	TRY(iterative_open(r));
-	return r->options.dry_run ? TOMOS_OK : iterative_checkpoints(r);
+	TRY(r->iterates ? iterative_open(r) : TOMOS_OK);
+	return r->iterates && !r->options.dry_run ? iterative_checkpoints(r) : TOMOS_OK;
 }
 
 /* Warns that filtered back projection of a limited angular range has artefacts and values that are

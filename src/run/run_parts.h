@@ -112,9 +112,10 @@ tomos_status iterative_plan(FileRun *run); /* whether there may be several slabs
 tomos_status iterative_open(FileRun *run); /* files besides the scan, checked */
 tomos_status iterative_checkpoints(FileRun *run);
 /* The checkpoint file of a slab. If there are several slabs, on this rank or another, its name
- * contains the slices; to be freed. */
+ * contains the slices; ranks that iterate together have one file. To be freed. */
 tomos_status slab_checkpoint(const FileRun *run, const Slab *slab, char **path);
 void iterative_close(Iterative *iterative);
+tomos_status iterative_operator(FileRun *run, const Slab *slab); /* in run->iterative */
 /* The volume of a slab from its prepared rows. A run of one slab that is cancelled after an
  * iteration at least succeeds, with `stopped` set. */
 tomos_status iterative_slab(

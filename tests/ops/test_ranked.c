@@ -90,6 +90,18 @@ static double row_errors(const Shared *s, const Bands *b, int slab, int64_t rows
 	return largest;
 }
 
+/* The checksum of a vector that ranks have parts of is that of the whole one. */
+static tomos_status check_whole(const Shared *s, const tomos_op *op, const float *data)
+{
+	uint32_t sum;
+	if (!op->range.parts)
+		return TOMOS_OK;
+	TRY(vector_checksum(&op->range, data, &sum));
+	return sum == checksum_add(0, s->y, VIEWS * ROWS * COLUMNS * sizeof *s->y)
+		       ? TOMOS_OK
+		       : TOMOS_BAD_VALUE;
+}
+
 static tomos_status project(Shared *s, tomos_comm *comm, tomos_op *op, const Bands *b)
 {
 	int rank = comm->rank, slab = rank / s->groups;
@@ -101,6 +113,7 @@ static tomos_status project(Shared *s, tomos_comm *comm, tomos_op *op, const Ban
 	s->errors[rank] = row_errors(s, b, slab, rows, y);
 	float *data = y + op->range.count;
 	copy_rows(s, b, slab, rows, data, false);
+	TRY(check_whole(s, op, data));
 	TRY(op_adjoint(op, data, x));
 	s->errors[rank] = fmax(
 		s->errors[rank], largest_difference(x, s->back + s->slices[rank] * ACROSS * ACROSS,
@@ -114,7 +127,7 @@ static tomos_status project(Shared *s, tomos_comm *comm, tomos_op *op, const Ban
 
 static tomos_status try_rank(Shared *s, tomos_comm *comm)
 {
-	const Bands bands = {s->scan, &s->grid, s->slices, comm->size, 1};
+	const Bands bands = {s->scan, &s->grid, s->slices, comm->size, 1, NULL, 0};
 	tomos_backend *own, *ranked; /* of each rank */
 	tomos_op *whole, *part = NULL;
 	TRY(tomos_backend_open(&own, "cpu"));
@@ -143,8 +156,10 @@ static tomos_status try_group(Shared *s, tomos_comm *comm)
 	for (int64_t i = 0; i < mine.count; i++)
 		list[i] = first + i;
 	TRY(tomos_geometry_views(&scan, ROWS, COLUMNS, s->scan->views + first, mine.count));
-	const Bands all = {s->scan, &s->grid, s->slices, comm->size / s->groups, s->groups};
-	const Bands bands = {scan, &s->grid, s->slices, comm->size / s->groups, s->groups};
+	const Bands all = {
+		s->scan, &s->grid, s->slices, comm->size / s->groups, s->groups, NULL, 0};
+	const Bands bands = {
+		scan, &s->grid, s->slices, comm->size / s->groups, s->groups, s->scan, first};
 	TRY(tomos_backend_open(&own, "cpu"));
 	TRY(ranked_open(&ranked, own, comm));
 	TRY(op_ranked(&op, ranked, &bands, NULL));
@@ -186,7 +201,7 @@ static void project_alone(Shared *s)
 
 static void check_ranks(Shared *s, int ranks, double sent)
 {
-	const Bands bands = {s->scan, &s->grid, s->slices, ranks / s->groups, s->groups};
+	const Bands bands = {s->scan, &s->grid, s->slices, ranks / s->groups, s->groups, NULL, 0};
 	double volume = SLICES * ACROSS * ACROSS * sizeof(float);
 	double wanted = 2 * (s->groups - 1) * volume; /* slices gathered, and reduce-scattered */
 	for (int i = 0; i < ranks; i++) {

@@ -184,7 +184,7 @@ static void iterations_send_overlaps(void **state)
 		int64_t slices[10], pixels = 0;
 		for (int i = 0; i <= ranks; i++)
 			slices[i] = c->grid.n[2] * i / ranks;
-		const Bands bands = {c->scan, &c->grid, slices, ranks, 1};
+		const Bands bands = {c->scan, &c->grid, slices, ranks, 1, NULL, 0};
 		for (int i = 0; i < ranks; i++)
 			pixels += bands_sent(&bands, i);
 		tomos_cost cost = expect(c, ranks);
