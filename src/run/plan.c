@@ -202,8 +202,7 @@ static void plan_kept(FileRun *r)
 		r->kept = bytes;
 }
 
-/* Chooses slabs as thick as memory allows, but several of them, so that reading, computing and
- * writing overlap. */
+/* Slabs as thick as memory allows, but several, so that reading, computing and writing overlap. */
 static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 {
 	double left = r->memory - run_fixed_bytes(r);
@@ -376,8 +375,7 @@ static tomos_status host_thickness(FileRun *r, int64_t *thick)
 static bool is_apart(const FileRun *r)
 {
 	return r->backend->device == 0 || !resident_wanted(r->backend) || r->together || r->metal ||
-	       r->prepared->trims ||
-	       (r->iterates && r->iterative.demand.rays);
+	       r->prepared->trims || (r->iterates && r->iterative.demand.rays);
 }
 
 /* Keeps the data on the device, if it can hold those of a slab; r->resident is NULL otherwise. */

@@ -59,7 +59,7 @@ static tomos_status prepare_sample(Stages *s)
 static tomos_status measure_prepare(FileRun *r, double *rate)
 {
 	int64_t rows = SAMPLE_BYTES / max64(1, raw_row_bytes(r->prepared));
-	const Slab slab = middle_slab(r, max64(1, min64(rows, THICK)));
+	const Slab slab = middle_slab(r, rows);
 	tomos_run_report report;
 	double window[2];
 	TRY(run_probe(r, "rates", slab.first, slab.count, prepare_sample, window, &report));

@@ -358,12 +358,12 @@ static int64_t count_cut(const FileRun *r, const float *values, int64_t count)
 
 /* Records in the journal, for a run that resumes this one, the values of a slab that are beyond the
  * window and the residuals. */
-static tomos_status note_slab(FileRun *r, const Slab *slab, int64_t cut)
+static tomos_status note_slab(FileRun *r, const Slab *slab, const Share *own, int64_t cut)
 {
 	char *line;
 	if (cut > 0) {
-		TRY(mem_printf(&line, CUT_NOTE, (long long)(slab->first - r->first_slice),
-			(long long)slab->count, (long long)cut));
+		TRY(mem_printf(&line, CUT_NOTE, (long long)(own->first - r->first_slice),
+			(long long)own->count, (long long)cut));
 		tomos_status status = journal_note(&r->journal, line);
 		mem_free(line);
 		TRY(status);
@@ -458,7 +458,7 @@ tomos_status slab_write(Stages *s, const Turn *turn, int at)
 		return TOMOS_OK;
 	TRY(io_sync(r->file));
 	TRY(journal_add(&r->journal, first, own.count, r->file->checksums + first));
-	return note_slab(r, slab, encoded ? s->encoded_cut[at] : s->cut - before);
+	return note_slab(r, slab, &own, encoded ? s->encoded_cut[at] : s->cut - before);
 }
 
 /* A slab of floats to host memory. */
