@@ -191,8 +191,10 @@ static tomos_status describe_settings(Iteration *it, const tomos_op *op)
 	static const char leaves[] =
 		"iterations stop tolerance checkpoint every resume ray_weights "
 		"mask truth history normal";
-	const int64_t *n = it->X->shape, *m = op->range.shape;
+	int64_t n[3], m[3];
 	char text[4096];
+	space_whole(it->X, n);
+	space_whole(&op->range, m);
 	int count, used = snprintf(text, sizeof text,
 			   "method %s;operator %s%s;volume %lld x %lld x %lld;projections %lld x "
 			   "%lld x %lld;"

@@ -8,8 +8,13 @@ const char *analytic_names(void); /* the methods of analytic.def, "fbp|fdk" */
 
 /* A method with the filter, weights and plan of a scan and a grid, for any number of data sets. */
 typedef struct Analytic Analytic;
+/* views: those that the data have, with the weights that they have in the whole scan; NULL: all. */
+typedef struct {
+	int64_t first, count;
+} ViewRange;
 tomos_status analytic_open(Analytic **analytic, const char *method, tomos_backend *backend,
-	const tomos_grid *grid, const tomos_geometry *scan, const tomos_analytic_options *options);
+	const tomos_grid *grid, const tomos_geometry *scan, const ViewRange *views,
+	const tomos_analytic_options *options);
 tomos_status analytic_apply(Analytic *work, const tomos_array *projections,
 	const tomos_array *volume, const tomos_progress *progress);
 /* In two parts, in the memory of the backend: all views are filtered, and boxes of the volume

@@ -1,7 +1,9 @@
 /* The state of an iteration in a file, so that it can go on as if it had never stopped.
  *
  * A line of text ("tomos checkpoint 3"), one with the settings it belongs to, then in the machine's
- * own numbers: a head, scalars, history, vectors, and the checksum of all that.
+ * own numbers: a head, scalars, history, vectors, and the checksum of all that. Vectors are whole:
+ * where ranks have parts of them, each writes its own into the same file, so that any number of
+ * ranks can go on.
  */
 #include <errno.h>
 #include <math.h>
@@ -43,19 +45,43 @@ static tomos_status take(const Stream *s, void *data, size_t size, int64_t count
 	return TOMOS_OK;
 }
 
+static tomos_status seek(const Stream *s, int64_t at)
+{
+	if (fseeko(s->file, (off_t)at, SEEK_SET) != 0)
+		return fail(TOMOS_IO, "'%s': %s", s->path, strerror(errno));
+	return TOMOS_OK;
+}
+
+/* The floats of a vector in host memory; where it is divided, those of this rank, in their places,
+ * and the stream is then at the end of the whole vector. */
+static tomos_status move_floats(Stream *s, const Space *space, float *host, bool out)
+{
+	const SpaceRun all = {0, 0, space->count};
+	const SpaceParts *p = space->parts;
+	int64_t begin = p ? (int64_t)ftello(s->file) : 0, size = sizeof *host;
+	for (int64_t i = 0; i < (p ? p->count : 1); i++) {
+		const SpaceRun *run = p ? &p->runs[i] : &all;
+		if (p)
+			TRY(seek(s, begin + run->whole * size));
+		TRY(out ? put(s, host + run->own, sizeof *host, run->count)
+			: take(s, host + run->own, sizeof *host, run->count));
+	}
+	return p ? seek(s, begin + space_whole_count(space) * size) : TOMOS_OK;
+}
+
 /* Copies one vector to or from the file, through host memory. */
 static tomos_status move_vector(Stream *s, const Space *space, float *vector, bool out)
 {
 	float *host;
 	tomos_status status;
-	TRY(mem_alloc(&host, space->count, sizeof *host, "a vector of a checkpoint"));
+	TRY(mem_zeroed(&host, space->count, sizeof *host, "a vector of a checkpoint"));
 	const tomos_array array =
 		tomos_array_of(host, space->shape[0], space->shape[1], space->shape[2]);
 	if (out) {
 		TRY_OR_DONE(vector_download(space, vector, &array));
-		TRY_OR_DONE(put(s, host, sizeof *host, space->count));
+		TRY_OR_DONE(move_floats(s, space, host, true));
 	} else {
-		TRY_OR_DONE(take(s, host, sizeof *host, space->count));
+		TRY_OR_DONE(move_floats(s, space, host, false));
 		TRY_OR_DONE(vector_upload(space, vector, &array));
 	}
 done:
@@ -86,10 +112,10 @@ static Head head_of(const Iteration *it)
 		.scalars = it->scalar_count,
 		.rule = it->stopped ? rule_mark(it->o) : 0,
 		.start = it->start};
-	int64_t floats = it->X->count;
+	int64_t floats = space_whole_count(it->X);
 	for (int64_t i = 0; i < it->held_count; i++) {
 		head.vectors += it->held[i].state;
-		floats += it->held[i].state ? it->held[i].space->count : 0;
+		floats += it->held[i].state ? space_whole_count(it->held[i].space) : 0;
 	}
 	head.entries = h && h->residual && h->error ? min64(it->k, h->capacity) : 0;
 	head.bytes = (int64_t)(strlen(title) + strlen(it->settings) + 1 + sizeof head +
@@ -99,44 +125,140 @@ static Head head_of(const Iteration *it)
 	return head;
 }
 
-static tomos_status write_all(Stream *s, const Iteration *it)
+/* With checksums, for which all ranks are needed. */
+static tomos_status full_head(const Iteration *it, Head *head)
 {
-	Head head = head_of(it);
-	TRY(vector_checksum(it->X, it->x, &head.x));
-	if (it->best)
-		TRY(vector_checksum(it->X, it->best, &head.best));
+	*head = head_of(it);
+	TRY(vector_checksum(it->X, it->x, &head->x));
+	return it->best ? vector_checksum(it->X, it->best, &head->best) : TOMOS_OK;
+}
+
+/* All that is before the vectors. */
+static tomos_status write_head(Stream *s, const Iteration *it, const Head *head)
+{
 	TRY(put(s, title, 1, (int64_t)strlen(title)));
 	TRY(put(s, it->settings, 1, (int64_t)strlen(it->settings)));
 	TRY(put(s, "\n", 1, 1));
-	TRY(put(s, &head, sizeof head, 1));
+	TRY(put(s, head, sizeof *head, 1));
 	for (int i = 0; i < it->scalar_count; i++)
 		TRY(put(s, it->scalars[i], sizeof(double), 1));
-	if (head.entries > 0) {
-		TRY(put(s, it->o->history->residual, sizeof(double), head.entries));
-		TRY(put(s, it->o->history->error, sizeof(double), head.entries));
+	if (head->entries > 0) {
+		TRY(put(s, it->o->history->residual, sizeof(double), head->entries));
+		TRY(put(s, it->o->history->error, sizeof(double), head->entries));
 	}
-	TRY(move_vectors(s, it, true));
+	return TOMOS_OK;
+}
+
+static tomos_status put_sum(Stream *s)
+{
 	const uint32_t sum = s->sum;
 	return put(s, &sum, sizeof sum, 1);
+}
+
+/* Checksum of the first `bytes` bytes of the file. */
+static tomos_status sum_file(const Stream *s, int64_t bytes, uint32_t *sum)
+{
+	unsigned char part[1 << 14];
+	*sum = 0;
+	rewind(s->file);
+	for (int64_t left = bytes, count; left > 0; left -= count) {
+		count = min64(left, sizeof part);
+		TRY(take(s, part, 1, count));
+		*sum = checksum_add(*sum, part, count);
+	}
+	return TOMOS_OK;
+}
+
+/* What one process, or one of several ranks, does with the file. */
+typedef struct {
+	const Iteration *it;
+	Head head;
+} Writing;
+typedef tomos_status (*Write)(Stream *s, const Writing *w);
+
+static tomos_status write_all(Stream *s, const Writing *w)
+{
+	TRY(write_head(s, w->it, &w->head));
+	TRY(move_vectors(s, w->it, true));
+	return put_sum(s);
+}
+
+static tomos_status write_beginning(Stream *s, const Writing *w)
+{
+	return write_head(s, w->it, &w->head);
+}
+
+static tomos_status write_part(Stream *s, const Writing *w)
+{
+	int64_t floats = space_whole_count(w->it->X);
+	for (int64_t i = 0; i < w->it->held_count; i++)
+		if (w->it->held[i].state)
+			floats += space_whole_count(w->it->held[i].space);
+	TRY(seek(s, w->head.bytes - (int64_t)sizeof s->sum - floats * (int64_t)sizeof(float)));
+	return move_vectors(s, w->it, true);
+}
+
+static tomos_status write_end(Stream *s, const Writing *w)
+{
+	int64_t bytes = w->head.bytes - (int64_t)sizeof s->sum;
+	TRY(sum_file(s, bytes, &s->sum));
+	TRY(seek(s, bytes));
+	return put_sum(s);
+}
+
+static tomos_status with_file(const char *name, const char *mode, Write write, const Writing *w)
+{
+	const char *path = w->it->o->checkpoint;
+	Stream s = {.file = fopen(name, mode), .path = path};
+	tomos_status status =
+		s.file ? write(&s, w)
+		       : fail(TOMOS_IO, "'%s' cannot be written: %s", path, strerror(errno));
+	if (s.file && fclose(s.file) != 0 && status == TOMOS_OK)
+		status = fail(TOMOS_IO, "'%s' cannot be written: %s", path, strerror(errno));
+	return status;
+}
+
+/* Of ranks that have parts of the vectors: one begins the file, each adds its parts, one ends
+ * it. */
+static tomos_status write_together(const char *name, const Writing *w)
+{
+	const Space *X = w->it->X;
+	bool leads = space_leads(X);
+	TRY(space_agree(X, leads ? with_file(name, "wb", write_beginning, w) : TOMOS_OK));
+	TRY(space_agree(X, with_file(name, "r+b", write_part, w)));
+	return leads ? with_file(name, "r+b", write_end, w) : TOMOS_OK;
+}
+
+/* Vectors that ranks do not divide would overwrite each other. */
+static tomos_status check_parts(const Iteration *it)
+{
+	for (int64_t i = 0; it->X->parts && i < it->held_count; i++)
+		if (it->held[i].state && !it->held[i].space->parts)
+			return fail(TOMOS_UNSUPPORTED,
+				"'%s': %s with several ranks has no checkpoints with the option "
+				"'normal'",
+				it->o->checkpoint, it->method);
+	return TOMOS_OK;
 }
 
 static tomos_status write_whole(const Iteration *it)
 {
 	const char *path = it->o->checkpoint;
+	bool together = it->X->parts != NULL;
+	Writing w = {.it = it};
 	char *temporary;
-	TRY(file_temporary(&temporary, path, true));
-	Stream s = {.file = fopen(temporary, "wb"), .path = path};
-	tomos_status status =
-		s.file ? write_all(&s, it)
-		       : fail(TOMOS_IO, "'%s' cannot be written: %s", path, strerror(errno));
-	if (s.file && fclose(s.file) != 0 && status == TOMOS_OK)
-		status = fail(TOMOS_IO, "'%s' cannot be written: %s", path, strerror(errno));
-	if (status == TOMOS_OK)
+	TRY(check_parts(it));
+	TRY(full_head(it, &w.head));
+	TRY(together ? mem_printf(&temporary, "%s.parts", path)
+		     : file_temporary(&temporary, path, true));
+	tomos_status status = together ? write_together(temporary, &w)
+				       : with_file(temporary, "wb", write_all, &w);
+	if (status == TOMOS_OK && space_leads(it->X))
 		status = file_publish(temporary, path, true);
-	if (status != TOMOS_OK)
+	if (status != TOMOS_OK && space_leads(it->X))
 		file_discard(temporary);
 	mem_free(temporary);
-	return status;
+	return space_agree(it->X, status);
 }
 
 /* The checkpoint is also written if the caller has cancelled. */
@@ -195,15 +317,9 @@ tomos_status checkpoint_check(const char *path)
  * kept. */
 static tomos_status check_sum(const Stream *s, int64_t bytes)
 {
-	unsigned char part[1 << 14];
-	uint32_t sum = 0, written;
+	uint32_t sum, written;
 	off_t at = ftello(s->file);
-	rewind(s->file);
-	for (int64_t left = bytes - (int64_t)sizeof sum, count; left > 0; left -= count) {
-		count = min64(left, sizeof part);
-		TRY(take(s, part, 1, count));
-		sum = checksum_add(sum, part, count);
-	}
+	TRY(sum_file(s, bytes - (int64_t)sizeof sum, &sum));
 	TRY(take(s, &written, sizeof written, 1));
 	if (sum != written)
 		return fail(TOMOS_BAD_FILE,
@@ -216,8 +332,8 @@ static tomos_status check_sum(const Stream *s, int64_t bytes)
 	return TOMOS_OK;
 }
 
-/* Title, settings and head of a file that is whole. */
-static tomos_status take_head(const Stream *s, char line[LONGEST + 2], Head *head)
+/* Settings and head; where ranks read the same file, one of them checks that it is whole. */
+static tomos_status take_head(const Stream *s, char line[LONGEST + 2], Head *head, bool check)
 {
 	if (!fgets(line, LONGEST + 2, s->file))
 		return fail(TOMOS_BAD_FILE, "checkpoint '%s' ends too early", s->path);
@@ -227,7 +343,7 @@ static tomos_status take_head(const Stream *s, char line[LONGEST + 2], Head *hea
 		head->entries < 0 || head->entries > head->k || head->bytes < 0)
 		return fail(TOMOS_BAD_FILE, "checkpoint '%s' is damaged, or of another machine",
 			s->path);
-	return check_sum(s, head->bytes);
+	return check ? check_sum(s, head->bytes) : TOMOS_OK;
 }
 
 static tomos_status another_version(const char *path)
@@ -254,7 +370,7 @@ static tomos_status read_head(const Stream *s, const Iteration *it, Head *head)
 		return fail(TOMOS_BAD_FILE, "'%s' is no checkpoint", s->path);
 	if (!current)
 		return another_version(s->path);
-	TRY(take_head(s, line, head));
+	TRY(take_head(s, line, head, space_leads(it->X)));
 	TRY(same_settings(line, it->settings, s->path));
 	Head wanted = head_of(it);
 	if (head->scalars != wanted.scalars || head->vectors != wanted.vectors)
@@ -296,20 +412,18 @@ tomos_status checkpoint_read(Iteration *it, bool *found)
 {
 	Stream s = {.file = fopen(it->o->checkpoint, "rb"), .path = it->o->checkpoint};
 	*found = s.file != NULL;
-	if (!s.file && errno == ENOENT)
-		return TOMOS_OK;
-	if (!s.file)
-		return not_opened(s.path);
-	tomos_status status = read_all(&s, it);
-	fclose(s.file);
-	return status;
+	bool none = !s.file && errno == ENOENT;
+	tomos_status status = none ? TOMOS_OK : s.file ? read_all(&s, it) : not_opened(s.path);
+	if (s.file)
+		fclose(s.file);
+	return space_agree(it->X, status);
 }
 
 static tomos_status describe(const Stream *s, tomos_checkpoint_info *info)
 {
 	char line[LONGEST + 2];
 	Head head;
-	TRY(take_head(s, line, &head));
+	TRY(take_head(s, line, &head, true));
 	snprintf(info->settings, sizeof info->settings, "%.*s", (int)sizeof info->settings - 1,
 		line);
 	info->iterations = head.k;

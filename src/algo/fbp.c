@@ -110,13 +110,28 @@ static void weigh(const void *user, int64_t i, FilterView *view, float *weights)
 		memcpy(view->of.map, w->maps + 9 * i, sizeof view->of.map);
 }
 
+/* Leaves out other views, when the weights of all are known. */
+static void keep_views(Analytic *w, const ViewRange *views)
+{
+	int64_t first = views->first;
+	w->aligned->count = views->count;
+	memmove(w->aligned->views, w->aligned->views + first,
+		(size_t)views->count * sizeof *w->aligned->views);
+	memmove(w->circle.views, w->circle.views + first,
+		(size_t)views->count * sizeof *w->circle.views);
+	if (w->maps)
+		memmove(w->maps, w->maps + 9 * first, (size_t)views->count * 9 * sizeof *w->maps);
+}
+
 static tomos_status prepare(Analytic *w, tomos_backend *backend, const tomos_geometry *scan,
-	const tomos_analytic_options *o)
+	const ViewRange *views, const tomos_analytic_options *o)
 {
 	TRY(align_views(&w->aligned, &w->maps, scan));
 	TRY(circle_make(&w->circle, w->aligned));
 	widen(w);
 	TRY(choose(w, scan->columns, o));
+	if (views)
+		keep_views(w, views);
 	w->parts.scan = w->aligned;
 	w->parts.mapped = w->maps != NULL;
 	w->parts.weigh = weigh;
@@ -134,7 +149,8 @@ static tomos_status check_sources(const char *method, const tomos_geometry *scan
 }
 
 tomos_status analytic_open(Analytic **analytic, const char *method, tomos_backend *backend,
-	const tomos_grid *grid, const tomos_geometry *scan, const tomos_analytic_options *options)
+	const tomos_grid *grid, const tomos_geometry *scan, const ViewRange *views,
+	const tomos_analytic_options *options)
 {
 	Analytic *made;
 	*analytic = NULL;
@@ -149,7 +165,7 @@ tomos_status analytic_open(Analytic **analytic, const char *method, tomos_backen
 	made->parts = (FilteredParts){.grid = grid, .name = method};
 	made->backend = backend;
 	made->grid = *grid;
-	tomos_status status = prepare(made, backend, scan, &o);
+	tomos_status status = prepare(made, backend, scan, views, &o);
 	int metal = 0;
 	if (status == TOMOS_OK)
 		status = choice_find("metal", analytic_values.metal, o.metal, &metal);
@@ -272,7 +288,7 @@ static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
 	bool transposed)
 {
 	Analytic *w;
-	TRY(analytic_open(&w, name, backend, grid, scan, options));
+	TRY(analytic_open(&w, name, backend, grid, scan, NULL, options));
 	set_progress(w, progress);
 	tomos_status status;
 	if (transposed && w->metal)

@@ -72,7 +72,7 @@ static tomos_status open_into(Metal *m, const char *method, tomos_backend *backe
 	TRY(tomos_geometry_views(&m->scan, scan->rows, scan->columns, scan->views, scan->count));
 	TRY(tomos_grid_for(&m->grid, scan, NULL));
 	TRY(take_memory(m));
-	TRY(analytic_open(&m->analytic, method, backend, &m->grid, scan, &plain));
+	TRY(analytic_open(&m->analytic, method, backend, &m->grid, scan, NULL, &plain));
 	return tomos_op_projector(&m->projector, backend, &m->grid, scan, NULL);
 }
 

@@ -57,6 +57,9 @@ tomos_status shape_count(const int64_t shape[3], int64_t *count);
 
 /* CRC-32 as in zlib and gzip, continued: `sum` is the checksum of the preceding bytes (0: none). */
 uint32_t checksum_add(uint32_t sum, const void *bytes, int64_t count);
+/* What `sum` contributes where `bytes` bytes follow: the checksum of both is the exclusive or of
+ * this and that of the bytes. */
+uint32_t checksum_before(uint32_t sum, int64_t bytes);
 
 /* Calls task(user, i) once for each i in [0, count), on all threads and in any order; returns when
  * all calls have returned. */

@@ -22,3 +22,25 @@ uint32_t checksum_add(uint32_t sum, const void *bytes, int64_t count)
 }
 
 #endif
+
+/* Polynomials over two elements, modulo that of the checksum: the highest bit is the coefficient of
+ * x^0. */
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+	uint32_t product = 0;
+	for (uint32_t bit = UINT32_C(1) << 31; bit; bit >>= 1) {
+		product ^= a & bit ? b : 0;
+		b = b >> 1 ^ (b & 1 ? UINT32_C(0xedb88320) : 0);
+	}
+	return product;
+}
+
+uint32_t checksum_before(uint32_t sum, int64_t bytes)
+{
+	uint32_t power = UINT32_C(1) << 23; /* x^8, of one byte */
+	for (; bytes > 0; bytes /= 2) {
+		sum = bytes % 2 ? multiply(power, sum) : sum;
+		power = multiply(power, power);
+	}
+	return sum;
+}

@@ -1,4 +1,4 @@
-/* Detector rows that the ranks of a distributed reconstruction own and reach. */
+/* Detector rows that the slabs of a distributed reconstruction own and reach. */
 #include <math.h>
 #include "geom/bands.h"
 #include "geom/parts.h"
@@ -18,18 +18,18 @@ static bool project_edge(const Bands *b, const GridView *view, int64_t slice, do
 	return seen && isfinite(*row);
 }
 
-/* The row where rank `rank` begins, if rows grow with z. */
-static int64_t edge_row(const Bands *b, int64_t view, int rank)
+/* The row where a slab begins, if rows grow with z. */
+static int64_t edge_row(const Bands *b, int64_t view, int slab)
 {
 	const GridView k = grid_view(b->scan, view, b->grid);
 	int64_t rows = b->scan->rows;
 	double low = 0, high = 0, row = 0;
-	bool seen = project_edge(b, &k, b->slices[0], &low) &&
-		    project_edge(b, &k, b->slices[b->ranks], &high) &&
-		    project_edge(b, &k, b->slices[rank], &row);
+	bool seen = project_edge(b, &k, bands_slice(b, 0), &low) &&
+		    project_edge(b, &k, bands_slice(b, b->slabs), &high) &&
+		    project_edge(b, &k, bands_slice(b, slab), &row);
 	/* Where z is hardly seen, or from behind the source, rows are divided evenly. */
-	if (!seen || fabs(high - low) < b->ranks)
-		return rows * rank / b->ranks;
+	if (!seen || fabs(high - low) < b->slabs)
+		return rows * slab / b->slabs;
 	row = fmin(fmax(floor(row + 0.5), 0), (double)rows);
 	return high > low ? (int64_t)row : rows - (int64_t)row;
 }
@@ -39,22 +39,22 @@ static bool is_downward(const Bands *b, int64_t view)
 {
 	const GridView k = grid_view(b->scan, view, b->grid);
 	double low, high;
-	return project_edge(b, &k, b->slices[0], &low) &&
-	       project_edge(b, &k, b->slices[b->ranks], &high) && high - low <= -b->ranks;
+	return project_edge(b, &k, bands_slice(b, 0), &low) &&
+	       project_edge(b, &k, bands_slice(b, b->slabs), &high) && high - low <= -b->slabs;
 }
 
-RowBand bands_own(const Bands *b, int rank, int64_t view)
+RowBand bands_own(const Bands *b, int slab, int64_t view)
 {
 	int64_t rows = b->scan->rows;
-	int64_t low = rank == 0 ? 0 : edge_row(b, view, rank);
-	int64_t high = rank + 1 == b->ranks ? rows : edge_row(b, view, rank + 1);
+	int64_t low = slab == 0 ? 0 : edge_row(b, view, slab);
+	int64_t high = slab + 1 == b->slabs ? rows : edge_row(b, view, slab + 1);
 	return is_downward(b, view) ? (RowBand){rows - high, rows - low} : (RowBand){low, high};
 }
 
-RowBand bands_reach(const Bands *b, int rank, int64_t view)
+RowBand bands_reach(const Bands *b, int slab, int64_t view)
 {
 	const int64_t *n = b->grid->n;
-	const Box box = {{0, 0, b->slices[rank]}, {n[0], n[1], b->slices[rank + 1]}};
+	const Box box = {{0, 0, bands_slice(b, slab)}, {n[0], n[1], bands_slice(b, slab + 1)}};
 	const Window w = geom_window(b->scan, view, b->grid, &box, MARGIN);
 	return w.low[1] < w.high[1] ? (RowBand){w.low[1], w.high[1]} : (RowBand){0, 0};
 }
@@ -65,12 +65,12 @@ RowBand band_meet(RowBand a, RowBand b)
 	return low < high ? (RowBand){low, high} : (RowBand){0, 0};
 }
 
-int64_t bands_sent(const Bands *b, int rank)
+int64_t bands_sent(const Bands *b, int slab)
 {
 	int64_t rows = 0;
 	for (int64_t i = 0; i < b->scan->count; i++) {
-		RowBand reach = bands_reach(b, rank, i);
-		RowBand kept = band_meet(reach, bands_own(b, rank, i));
+		RowBand reach = bands_reach(b, slab, i);
+		RowBand kept = band_meet(reach, bands_own(b, slab, i));
 		rows += reach.high - reach.low - (kept.high - kept.low);
 	}
 	return rows * b->scan->columns;

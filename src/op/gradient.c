@@ -40,5 +40,12 @@ tomos_status op_gradient(tomos_op **op, const Space *space, int parts)
 	(*op)->matched = true;
 	(*op)->entries = ENTRIES_SIGNED;
 	snprintf((*op)->description, sizeof(*op)->description, "gradient");
-	return TOMOS_OK;
+	if (!space->parts)
+		return TOMOS_OK;
+	tomos_status status = space_repeat(&(*op)->range, &(*op)->parts[1], space->parts, parts);
+	if (status != TOMOS_OK) {
+		tomos_op_free(*op);
+		*op = NULL;
+	}
+	return status;
 }

@@ -6,7 +6,7 @@
 
 static tomos_status space_make(Space *space, tomos_backend *backend, const int64_t shape[3])
 {
-	space->backend = backend;
+	*space = (Space){.backend = backend};
 	memcpy(space->shape, shape, sizeof space->shape);
 	return shape_count(shape, &space->count);
 }
@@ -61,6 +61,8 @@ void tomos_op_free(tomos_op *op)
 	if (!op)
 		return;
 	op->type->free(op);
+	for (int i = 0; i < COUNT(op->parts); i++)
+		mem_free(op->parts[i].runs);
 	mem_free(op->own);
 	mem_free(op);
 }

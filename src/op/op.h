@@ -4,10 +4,24 @@
 
 #include "backend/backend.h"
 
+/* Floats that follow each other in the part of a rank and in the whole vector. */
+typedef struct {
+	int64_t own, whole, count;
+} SpaceRun;
+
+/* Vectors of which every rank has a part: each float of the whole is in one run of one rank. */
+typedef struct {
+	tomos_comm *comm;
+	int64_t shape[3]; /* of the whole */
+	SpaceRun *runs;
+	int64_t count;
+} SpaceParts;
+
 /* Vectors of one shape in the memory of a backend. */
 typedef struct {
 	tomos_backend *backend;
 	int64_t shape[3], count;
+	const SpaceParts *parts; /* NULL: a vector is whole */
 } Space;
 
 /* A request for the normal operator A'A of volumes that are 0 where `mask` is 0 (NULL: of all).
@@ -18,6 +32,19 @@ typedef struct {
 	bool automatic;
 	char why[256]; /* result: why there is none */
 } NormalRequest;
+
+/* Shape and number of floats of the whole vectors. */
+void space_whole(const Space *space, int64_t shape[3]);
+int64_t space_whole_count(const Space *space);
+/* True on one rank: the one that does what only one is to do. */
+bool space_leads(const Space *space);
+/* The status of the first rank that failed, on every rank. */
+tomos_status space_agree(const Space *space, tomos_status status);
+/* Declares that vectors are parts; `parts` is filled in, but for the runs, which are 0. */
+tomos_status space_divide(Space *space, SpaceParts *parts, tomos_comm *comm, const int64_t whole[3],
+	int64_t run_count);
+/* Likewise of vectors that consist of several copies of divided ones. */
+tomos_status space_repeat(Space *space, SpaceParts *parts, const SpaceParts *one, int copies);
 
 /* A sweep of Kaczmarz's method: x += factor_i (b_i - a_i'x) a_i, with the rays of some views, one
  * after the other. */
@@ -72,6 +99,7 @@ typedef enum { ENTRIES_POSITIVE, ENTRIES_UNKNOWN, ENTRIES_SIGNED } Entries;
 struct tomos_op {
 	const OpType *type;
 	Space domain, range;
+	SpaceParts parts[2]; /* of these, where they are divided */
 	bool matched;
 	Entries entries;
 	int64_t row_most; /* upper bound of the entries of a row; 0: rows are not available */
@@ -192,7 +220,7 @@ tomos_status vector_residual(const Space *space, const float *x, const float *w,
 /* Fields of `parts` vectors of the space: norms limited to `longest`; field / |(field, least)|. */
 tomos_status vector_clip_norm(const Space *space, int parts, float longest, float *field);
 tomos_status vector_normalise(const Space *space, int parts, float least, float *field);
-/* Checksum of the values. */
+/* Checksum of the values, of the whole vector; collective where it is divided. */
 tomos_status vector_checksum(const Space *space, const float *x, uint32_t *sum);
 tomos_status vector_max_abs(const Space *space, const float *x, double *result); /* of |x| */
 /* With an index list of n entries: the sum of w x, and y += a w, between low and high. */

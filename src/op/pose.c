@@ -73,12 +73,12 @@ static tomos_status visit_views(PoseVisit *visit)
 {
 	const Space *range = &visit->projector->range;
 	int64_t pixels = pixels_of(visit->projector), floats;
-	visit->image = (Space){range->backend, {1, range->shape[1], range->shape[2]}, pixels};
+	visit->image = (Space){range->backend, {1, range->shape[1], range->shape[2]}, pixels, NULL};
 	int64_t chunk = max64(1, min64(range->shape[0], POSE_CHUNK / (POSE_NUMBERS * pixels)));
 	if (!size_mul(chunk * POSE_NUMBERS, pixels, &floats))
 		return fail(TOMOS_NO_MEMORY, "views of %lld pixels are too large for derivatives",
 			(long long)pixels);
-	Space all = {range->backend, {1, 1, floats}, floats};
+	Space all = {range->backend, {1, 1, floats}, floats, NULL};
 	TRY(vector_new(&visit->columns, &all, "the derivatives of poses"));
 	tomos_status status = visit_chunks(visit, chunk);
 	vector_free(visit->columns, &all);
@@ -226,7 +226,8 @@ tomos_status tomos_pose_derivative(const tomos_op *projector, const tomos_array 
 			"derivatives of views %lld to %lld: the scan has views 0 to %lld",
 			(long long)first, (long long)(first + count - 1),
 			(long long)(range->shape[0] - 1));
-	Space space = {range->backend, {POSE_NUMBERS * count, range->shape[1], range->shape[2]}, 0};
+	Space space = {
+		range->backend, {POSE_NUMBERS * count, range->shape[1], range->shape[2]}, 0, NULL};
 	TRY(shape_count(space.shape, &space.count));
 	TRY(vector_borrow(&x, &projector->domain, volume, VECTOR_IN, "the volume"));
 	tomos_status status = vector_borrow(&y, &space, derivative, VECTOR_OUT, "the derivatives");

@@ -1,6 +1,5 @@
 /* Vectors that are distributed over ranks: sums over all of them, and differences between slabs. */
 #include <math.h>
-#include <string.h>
 #include "op/ranked.h"
 #include "op/ranked_parts.h"
 
@@ -34,17 +33,6 @@ static tomos_status ranked_max_abs(tomos_backend *b, int64_t n, const float *x, 
 
 /* ---- differences between slabs -------------------------------------------------------------- */
 
-tomos_status ranked_copy(const Ranked *r, float *data, float *host, int64_t count, bool down)
-{
-	const tomos_array array = tomos_array_of(host, 1, 1, count);
-	const BackendMemory *memory = r->inner->type->memory;
-	if (r->inner->device != 0)
-		return down ? memory->download(r->inner, data, &array)
-			    : memory->upload(r->inner, data, &array);
-	memcpy(down ? host : data, down ? data : host, (size_t)count * sizeof *host);
-	return TOMOS_OK;
-}
-
 /* Sends a slice to the rank above or below, and receives the one from the other side, which is then
  * in `got` on the device; *there false: there is no rank on that side. */
 static tomos_status shift_slice(
@@ -56,7 +44,7 @@ static tomos_status shift_slice(
 	CommMessage list[2];
 	*there = from >= 0 && from < r->comm->size;
 	TRY(mem_alloc(&host, 2 * size, sizeof *host, "slices of neighbouring ranks"));
-	tomos_status status = ranked_copy(r, (float *)(uintptr_t)slice, host, size, true);
+	tomos_status status = host_copy(r->inner, (float *)(uintptr_t)slice, host, size, true);
 	if (above >= 0 && above < r->comm->size)
 		list[count++] = (CommMessage){above, true, host, bytes};
 	if (*there)
@@ -64,7 +52,7 @@ static tomos_status shift_slice(
 	if (status == TOMOS_OK)
 		status = comm_exchange(r->comm, list, count);
 	if (status == TOMOS_OK && *there)
-		status = ranked_copy(r, got, host + size, size, false);
+		status = host_copy(r->inner, got, host + size, size, false);
 	mem_free(host);
 	return status;
 }

@@ -3,6 +3,7 @@
 #define TOMOS_OP_RANKED_PARTS_H
 
 #include "op/ranked.h"
+#include "op/slab_group.h"
 
 typedef struct {
 	tomos_backend base; /* first: a pointer to it is one to the whole */
@@ -23,9 +24,9 @@ static inline Ranked *ranked_change(tomos_backend *b)
 	return (Ranked *)(void *)b;
 }
 
+/* The first row of the band in each view, and the number of its rows. */
+int64_t ranked_band(const Bands *bands, int slab, int64_t *first);
 /* comm_exchange of floats, in the precision that is set. */
 tomos_status ranked_exchange(Ranked *r, const CommMessage *list, int64_t count);
-/* Values between the memory of the backend and that of the host. */
-tomos_status ranked_copy(const Ranked *r, float *data, float *host, int64_t count, bool down);
 
 #endif

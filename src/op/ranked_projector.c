@@ -2,22 +2,24 @@
  *
  * Forward: a rank projects its slab to the band of rows that this reaches, sends the rows that
  * others own to them, and adds what it receives, always in the same order. Adjoint: the rows go the
- * other way, and each rank back projects its band.
+ * other way, and each rank back projects its band. Where several ranks share a slab, each has some
+ * of the views: the slices of the others are gathered before a forward projection, and the back
+ * projections of all are summed; rows are exchanged by ranks with the same views.
  */
 #include <stdio.h>
 #include <string.h>
 #include "op/ranked_parts.h"
 
-/* Rows of a view that this rank and another have in common; numbered within what each stores. */
+/* Rows of a view that this slab and another have in common; numbered within what each stores. */
 typedef struct {
-	int rank;
+	int slab;
 	int64_t view;
-	int64_t band, own; /* first row in the band of this rank, or among the rows it owns */
+	int64_t band, own; /* first row in the band of this slab, or among the rows it owns */
 	int64_t count;
 } Stretch;
 
 typedef struct {
-	Stretch *list; /* in the order of the ranks */
+	Stretch *list; /* in the order of the slabs */
 	int64_t count, capacity;
 	int64_t rows; /* of all */
 	float *host;  /* for these rows */
@@ -30,61 +32,12 @@ typedef struct {
 	int64_t rows;      /* of the band in each view */
 	float *band;       /* in the memory of the backend */
 	float *scratch;    /* likewise, if that is not the host's: for the longest stretch */
-	Stretches reached; /* rows of the band, with their owners; of this rank among them */
-	Stretches owned;   /* rows that this rank owns and others reach */
+	Stretches reached; /* rows of the band, with their owners; of this slab among them */
+	Stretches owned;   /* rows that this slab owns and others reach */
+	SlabGroup group;   /* ranks of this slab, */
+	int64_t *edges;    /* which of its slices each has, */
+	float *whole;      /* and memory for all of them; NULL: this rank has all */
 } RankedProjector;
-
-/* ---- rows ----------------------------------------------------------------------------------- */
-
-int64_t ranked_rows(const Bands *b, int rank, RowBand *all)
-{
-	int64_t most = 0;
-	*all = (RowBand){b->scan->rows, 0};
-	for (int64_t i = 0; i < b->scan->count; i++) {
-		const RowBand own = bands_own(b, rank, i);
-		most = max64(most, own.high - own.low);
-		if (own.low < own.high)
-			*all = (RowBand){min64(all->low, own.low), max64(all->high, own.high)};
-	}
-	if (all->low >= all->high)
-		*all = (RowBand){0, 1};
-	return max64(most, 1);
-}
-
-void ranked_pack(const Bands *b, int rank, RowBand all, float *rows)
-{
-	RowBand whole;
-	int64_t most = ranked_rows(b, rank, &whole), columns = b->scan->columns;
-	for (int64_t i = 0; i < b->scan->count; i++) {
-		const RowBand own = bands_own(b, rank, i);
-		int64_t count = own.high - own.low;
-		float *to = rows + i * most * columns;
-		const float *from = rows + (i * (all.high - all.low) + own.low - all.low) * columns;
-		if (count > 0)
-			memmove(to, from, (size_t)(count * columns) * sizeof *to);
-		memset(to + count * columns, 0, (size_t)((most - count) * columns) * sizeof *to);
-	}
-}
-
-/* First row of the band in each view, and its rows: the same ones in all views, unless these are
- * many more than the largest view needs, as with a helix. */
-static int64_t find_band(const Bands *b, int rank, int64_t *first)
-{
-	int64_t most = 1, low = b->scan->rows, high = 0, rows;
-	for (int64_t i = 0; i < b->scan->count; i++) {
-		const RowBand reach = bands_reach(b, rank, i);
-		first[i] = reach.low;
-		most = max64(most, reach.high - reach.low);
-		if (reach.low < reach.high)
-			low = min64(low, reach.low), high = max64(high, reach.high);
-	}
-	low = low < high ? low : 0;
-	rows = max64(1, high - low);
-	bool same = 3 * rows <= 4 * most;
-	for (int64_t i = 0; i < b->scan->count; i++)
-		first[i] = same ? low : min64(first[i], b->scan->rows - most);
-	return same ? rows : most;
-}
 
 /* ---- construction --------------------------------------------------------------------------- */
 
@@ -98,26 +51,26 @@ static tomos_status add_stretch(Stretches *s, const Stretch *one)
 	return TOMOS_OK;
 }
 
-/* What this rank and rank `other` exchange in a view. */
+/* What this slab and slab `other` exchange in a view. */
 static tomos_status add_view(
-	RankedProjector *p, const Bands *b, int rank, int other, int64_t view, int64_t first)
+	RankedProjector *p, const Bands *b, int slab, int other, int64_t view, int64_t first)
 {
-	const RowBand own = bands_own(b, rank, view);
-	const RowBand out = band_meet(bands_reach(b, rank, view), bands_own(b, other, view));
+	const RowBand own = bands_own(b, slab, view);
+	const RowBand out = band_meet(bands_reach(b, slab, view), bands_own(b, other, view));
 	const RowBand in = band_meet(bands_reach(b, other, view), own);
 	const Stretch reached = {
 		other, view, out.low - first, out.low - own.low, out.high - out.low};
 	const Stretch owned = {other, view, in.low - first, in.low - own.low, in.high - in.low};
 	TRY(add_stretch(&p->reached, &reached));
-	return other == rank ? TOMOS_OK : add_stretch(&p->owned, &owned);
+	return other == slab ? TOMOS_OK : add_stretch(&p->owned, &owned);
 }
 
 static tomos_status find_stretches(
-	RankedProjector *p, const Bands *b, int rank, const int64_t *first)
+	RankedProjector *p, const Bands *b, int slab, const int64_t *first)
 {
-	for (int other = 0; other < b->ranks; other++)
+	for (int other = 0; other < b->slabs; other++)
 		for (int64_t i = 0; i < b->scan->count; i++)
-			TRY(add_view(p, b, rank, other, i, first[i]));
+			TRY(add_view(p, b, slab, other, i, first[i]));
 	return TOMOS_OK;
 }
 
@@ -164,26 +117,27 @@ static tomos_status move_rows(
 	for (int64_t i = 0; i < s->count; i++) {
 		const Stretch *one = &s->list[i];
 		float *at = vector + (one->view * rows + (band ? one->band : one->own)) * columns;
-		TRY(ranked_copy(r, at, host, one->count * columns, down));
+		TRY(host_copy(r->inner, at, host, one->count * columns, down));
 		host += one->count * columns;
 	}
 	return TOMOS_OK;
 }
 
-/* One message for each rank with which rows are exchanged. */
+/* One message for each slab with which rows are exchanged. */
 static int64_t list_messages(const tomos_op *op, const Stretches *s, bool send, CommMessage *list)
 {
-	const Ranked *r = ranked_of(op->domain.backend);
+	const RankedProjector *p = op->own;
 	int64_t columns = op->range.shape[2], count = 0, before = 0;
+	int slab = slab_number(&p->group), member = slab_member(&p->group);
 	for (int64_t i = 0; i < s->count; i++) {
 		const Stretch *one = &s->list[i];
 		int64_t bytes = one->count * columns * (int64_t)sizeof(float);
-		bool next = i > 0 && s->list[i - 1].rank == one->rank && count > 0;
-		if (one->rank != r->comm->rank && next)
+		bool next = i > 0 && s->list[i - 1].slab == one->slab && count > 0;
+		if (one->slab != slab && next)
 			list[count - 1].bytes += bytes;
-		else if (one->rank != r->comm->rank)
-			list[count++] =
-				(CommMessage){one->rank, send, s->host + before * columns, bytes};
+		else if (one->slab != slab)
+			list[count++] = (CommMessage){one->slab * p->group.ranks + member, send,
+				s->host + before * columns, bytes};
 		before += one->count;
 	}
 	return count;
@@ -210,23 +164,22 @@ static tomos_status add_rows(const tomos_op *op, const Stretch *one, float *from
 	const RankedProjector *p = op->own;
 	int64_t columns = op->range.shape[2], count = one->count * columns;
 	float *to = y + (one->view * op->range.shape[1] + one->own) * columns;
-	if (one->rank == r->comm->rank) {
+	if (one->slab == slab_number(&p->group)) {
 		from = p->band + (one->view * p->rows + one->band) * columns;
 	} else if (p->scratch) {
-		TRY(ranked_copy(r, p->scratch, from, count, false));
+		TRY(host_copy(r->inner, p->scratch, from, count, false));
 		from = p->scratch;
 	}
 	return r->inner->type->vector->axpy(r->inner, count, 1, from, to);
 }
 
-/* First those of this rank, then the others in the order of the ranks. */
+/* First those of this slab, then the others in the order of the slabs. */
 static tomos_status add_all(const tomos_op *op, float *y)
 {
 	const RankedProjector *p = op->own;
-	const Ranked *r = ranked_of(op->domain.backend);
 	float *from = p->owned.host;
 	for (int64_t i = 0; i < p->reached.count; i++)
-		if (p->reached.list[i].rank == r->comm->rank)
+		if (p->reached.list[i].slab == slab_number(&p->group))
 			TRY(add_rows(op, &p->reached.list[i], NULL, y));
 	for (int64_t i = 0; i < p->owned.count; i++) {
 		TRY(add_rows(op, &p->owned.list[i], from, y));
@@ -258,10 +211,29 @@ static tomos_status project_slab(const tomos_op *op, Direction direction, int po
 	return projector->apply_power(r->inner, &what, power);
 }
 
+/* The slices of this rank within the memory for all of its slab. */
+static float *own_slices(const RankedProjector *p)
+{
+	return p->whole + p->edges[slab_member(&p->group)] * p->group.slice;
+}
+
+/* The whole slab, of which this rank has x. */
+static tomos_status gather_slab(const tomos_op *op, const float *x, float **slab)
+{
+	const RankedProjector *p = op->own;
+	if (!p->whole)
+		return TOMOS_OK;
+	*slab = p->whole;
+	TRY(vector_copy(&op->domain, x, own_slices(p)));
+	return slab_gather(&p->group, p->edges, p->whole);
+}
+
 static tomos_status ranked_power(const tomos_op *op, int power, const float *x, float *y)
 {
 	const RankedProjector *p = op->own;
-	TRY(project_slab(op, FORWARD, power, (float *)(uintptr_t)x));
+	float *slab = (float *)(uintptr_t)x;
+	TRY(gather_slab(op, x, &slab));
+	TRY(project_slab(op, FORWARD, power, slab));
 	TRY(vector_sync(&op->range));
 	TRY(move_rows(op, &p->reached, p->band, true, true));
 	TRY(exchange_rows(op, true));
@@ -279,9 +251,9 @@ static tomos_status keep_own(const tomos_op *op, const float *y)
 	for (int64_t i = 0; i < p->reached.count; i++) {
 		const Stretch *one = &p->reached.list[i];
 		const float *at = y + (one->view * op->range.shape[1] + one->own) * columns;
-		if (one->rank == r->comm->rank)
-			TRY(ranked_copy(
-				r, (float *)(uintptr_t)at, host, one->count * columns, true));
+		if (one->slab == slab_number(&p->group))
+			TRY(host_copy(r->inner, (float *)(uintptr_t)at, host, one->count * columns,
+				true));
 		host += one->count * columns;
 	}
 	return TOMOS_OK;
@@ -298,7 +270,11 @@ static tomos_status ranked_power_adjoint(const tomos_op *op, int power, const fl
 	TRY(exchange_rows(op, false));
 	TRY(r->inner->type->vector->fill(r->inner, band, 0, p->band));
 	TRY(move_rows(op, &p->reached, p->band, true, false));
-	return project_slab(op, ADJOINT, power, x);
+	TRY(project_slab(op, ADJOINT, power, p->whole ? p->whole : x));
+	if (!p->whole)
+		return TOMOS_OK;
+	TRY(slab_sum(&p->group, p->edges, p->whole));
+	return vector_copy(&op->domain, own_slices(p), x);
 }
 
 static tomos_status ranked_forward(const tomos_op *op, const float *x, float *y)
@@ -326,6 +302,9 @@ static void ranked_free(tomos_op *op)
 	mem_free(p->reached.host);
 	mem_free(p->owned.list);
 	mem_free(p->owned.host);
+	if (p->whole)
+		r->inner->type->memory->release(r->inner, p->whole);
+	mem_free(p->edges);
 }
 
 static tomos_status ranked_part(
@@ -338,13 +317,13 @@ static const OpType ranked_type = {.forward = ranked_forward,
 	.power = ranked_power,
 	.power_adjoint = ranked_power_adjoint};
 
-/* The stretches of some views, rank by rank. */
+/* The stretches of some views, slab by slab. */
 static tomos_status part_stretches(
 	Stretches *part, const Stretches *whole, const int64_t *views, int64_t count)
 {
 	for (int64_t first = 0, end; first < whole->count; first = end) {
 		for (end = first;
-			end < whole->count && whole->list[end].rank == whole->list[first].rank;)
+			end < whole->count && whole->list[end].slab == whole->list[first].slab;)
 			end++;
 		for (int64_t i = 0; i < count; i++)
 			for (int64_t k = first; k < end; k++) {
@@ -367,6 +346,7 @@ static tomos_status part_into(
 	own->back = whole->back;
 	own->box = whole->box;
 	own->rows = whole->rows;
+	own->group = whole->group;
 	TRY(plan_part(&own->plan, &whole->plan, views, count));
 	TRY(part_stretches(&own->reached, &whole->reached, views, count));
 	TRY(part_stretches(&own->owned, &whole->owned, views, count));
@@ -378,7 +358,11 @@ static tomos_status ranked_part(
 	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
 {
 	const int64_t range[3] = {count, op->range.shape[1], op->range.shape[2]};
+	const RankedProjector *own = op->own;
 	tomos_op *made;
+	if (own->whole)
+		return fail(TOMOS_UNSUPPORTED,
+			"ranks that divide the views among them have no subsets of views");
 	TRY(op_make(&made, &ranked_type, op->domain.backend, op->domain.shape, range,
 		sizeof(RankedProjector)));
 	tomos_status status = part_into(made, op, views, count);
@@ -389,6 +373,44 @@ static tomos_status ranked_part(
 	return status;
 }
 
+/* Memory for the slab, where this rank has a part of it. */
+static tomos_status make_whole(RankedProjector *p, const Bands *b)
+{
+	tomos_backend *inner = p->group.inner;
+	int64_t first = p->box.low[2], count = p->box.high[2] - first;
+	const int64_t *slices = b->slices + slab_number(&p->group) * b->groups;
+	if (b->groups == 1)
+		return TOMOS_OK;
+	TRY(mem_alloc(&p->edges, b->groups + 1, sizeof *p->edges, "slices of ranks"));
+	for (int i = 0; i <= b->groups; i++)
+		p->edges[i] = slices[i] - first;
+	return inner->type->memory->alloc(
+		inner, &p->whole, count * p->group.slice, "a slab of several ranks");
+}
+
+/* The place of the slices and rows of this rank among all. */
+static tomos_status divide_spaces(tomos_op *op, const Bands *b)
+{
+	const RankedProjector *p = op->own;
+	const tomos_geometry *all = b->all ? b->all : b->scan;
+	tomos_comm *comm = p->group.comm;
+	const int64_t *n = op->domain.shape, *m = op->range.shape;
+	const int64_t slices = bands_slice(b, b->slabs) - b->slices[0];
+	const int64_t volume[3] = {slices, n[1], n[2]};
+	const int64_t rays[3] = {all->count, all->rows, all->columns};
+	TRY(space_divide(&op->domain, &op->parts[0], comm, volume, 1));
+	op->parts[0].runs[0] = (SpaceRun){.count = op->domain.count,
+		.whole = (b->slices[comm_rank(comm)] - b->slices[0]) * p->group.slice};
+	TRY(space_divide(&op->range, &op->parts[1], comm, rays, m[0]));
+	for (int64_t i = 0; i < m[0]; i++) {
+		const RowBand own = bands_own(b, slab_number(&p->group), i);
+		int64_t row = (b->first_view + i) * all->rows + own.low;
+		op->parts[1].runs[i] =
+			(SpaceRun){i * m[1] * m[2], row * m[2], (own.high - own.low) * m[2]};
+	}
+	return TOMOS_OK;
+}
+
 static tomos_status fill_op(
 	tomos_op *op, const Bands *b, const tomos_projector_options *o, int64_t *first)
 {
@@ -396,12 +418,14 @@ static tomos_status fill_op(
 	const Ranked *r = ranked_of(op->domain.backend);
 	KernelModel model = {.weight = WEIGHT_RAY};
 	tomos_geometry *scan;
-	int rank = r->comm->rank;
+	const int64_t *n = b->grid->n;
+	p->group = (SlabGroup){r->comm, r->inner, b->groups, n[0] * n[1]};
+	int slab = slab_number(&p->group);
 	TRY(projector_choose(o, &p->forward, &p->back, &model));
-	p->box =
-		(Box){{0, 0, b->slices[rank]}, {b->grid->n[0], b->grid->n[1], b->slices[rank + 1]}};
-	p->rows = find_band(b, rank, first);
-	TRY(find_stretches(p, b, rank, first));
+	p->box = (Box){{0, 0, bands_slice(b, slab)}, {n[0], n[1], bands_slice(b, slab + 1)}};
+	p->rows = ranked_band(b, slab, first);
+	TRY(find_stretches(p, b, slab, first));
+	TRY(make_whole(p, b));
 	TRY(crop_scan(b, first, p->rows, &scan));
 	tomos_status status = plan_make(&p->plan, b->grid, scan, &model);
 	tomos_geometry_free(scan);
@@ -411,7 +435,8 @@ static tomos_status fill_op(
 	op->matched = strcmp(forward->weights, back->weights) == 0;
 	snprintf(op->description, sizeof op->description, "%s forward, %s back: %s", forward->name,
 		back->name, op->matched ? "a matched pair" : "not matched");
-	op_place(op, b->grid, b->scan, &model);
+	op_place(op, b->grid, b->all ? b->all : b->scan, &model);
+	TRY(divide_spaces(op, b));
 	return make_buffers(p, op);
 }
 
@@ -430,7 +455,8 @@ tomos_status op_ranked(tomos_op **op, tomos_backend *ranked, const Bands *b,
 	int rank = r->comm->rank;
 	const int64_t domain[3] = {
 		b->slices[rank + 1] - b->slices[rank], b->grid->n[1], b->grid->n[0]};
-	const int64_t range[3] = {b->scan->count, ranked_rows(b, rank, &all), b->scan->columns};
+	const int64_t range[3] = {
+		b->scan->count, ranked_rows(b, rank / b->groups, &all), b->scan->columns};
 	TRY(op_make(&made, &ranked_type, ranked, domain, range, sizeof(RankedProjector)));
 	tomos_status status =
 		mem_alloc(&first, b->scan->count, sizeof *first, "bands of detector rows");

@@ -135,16 +135,3 @@ tomos_status vector_norm(const Space *space, const float *x, double *result)
 	*result = sqrt(*result);
 	return TOMOS_OK;
 }
-
-tomos_status vector_checksum(const Space *space, const float *x, uint32_t *sum)
-{
-	float *host;
-	TRY(mem_alloc(&host, space->count, sizeof *host, "a vector to be checked"));
-	const tomos_array array =
-		tomos_array_of(host, space->shape[0], space->shape[1], space->shape[2]);
-	tomos_status status = vector_download(space, x, &array);
-	if (status == TOMOS_OK)
-		*sum = checksum_add(0, host, space->count * (int64_t)sizeof *host);
-	mem_free(host);
-	return status;
-}

@@ -1,12 +1,11 @@
 /* Names of checkpoint files of a run, and their checks before the work. */
-#include <glob.h>
 #include <unistd.h>
 #include "run/run_parts.h"
 
 tomos_status slab_checkpoint(const FileRun *r, const Slab *slab, char **path)
 {
 	const char *name = r->iterative.o.checkpoint;
-	if (r->slab_count == 1 && comm_size(r->comm) == 1)
+	if (r->together || (r->slab_count == 1 && comm_size(r->comm) == 1))
 		return mem_text(path, name);
 	return mem_printf(path, "%s.%lld-%lld", name, (long long)slab->first,
 		(long long)(slab->first + slab->count - 1));
@@ -30,38 +29,18 @@ static tomos_status check_checkpoint(FileRun *r, const char *path)
 	return r->iterative.o.resume ? status : TOMOS_OK;
 }
 
-/* A rank that resumes needs the checkpoint of its own slices: those of others are rejected, not
- * passed over. */
-static tomos_status check_shares_of(const FileRun *r, const char *path)
-{
-	char *pattern;
-	glob_t found;
-	if (!r->together || !r->iterative.o.resume || access(path, F_OK) == 0)
-		return TOMOS_OK;
-	TRY(mem_printf(&pattern, "%s.*-*", r->iterative.o.checkpoint));
-	bool others = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
-	mem_free(pattern);
-	if (!others)
-		return TOMOS_OK;
-	globfree(&found);
-	return fail(TOMOS_BAD_VALUE,
-		"there are checkpoints '%s.FIRST-LAST', but not '%s': they were written by another "
-		"number of ranks than %d",
-		r->iterative.o.checkpoint, path, comm_size(r->comm));
-}
-
 /* Checks the checkpoint files before the work: no other file may be overwritten, and no checkpoint
  * lost. */
 tomos_status iterative_checkpoints(FileRun *r)
 {
 	if (!r->iterative.o.checkpoint || !r->iterative.o.checkpoint[0])
 		return TOMOS_OK;
+	if (r->together && comm_rank(r->comm) > 0) /* all ranks have the same one */
+		return TOMOS_OK;
 	for (int64_t i = 0; i < r->slab_count; i++) {
 		char *path;
 		TRY(slab_checkpoint(r, &r->slabs[i], &path));
 		tomos_status status = check_checkpoint(r, path);
-		if (status == TOMOS_OK)
-			status = check_shares_of(r, path);
 		mem_free(path);
 		TRY(status);
 	}

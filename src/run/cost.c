@@ -57,7 +57,7 @@ static void add_rows(const Model *m, int64_t first, int64_t count, Load *load)
 static void add_band(const Model *m, int slab, Load *load)
 {
 	const tomos_geometry *g = m->prepared.geometry;
-	const Bands bands = {g, &m->run.grid, m->slices, m->slabs};
+	const Bands bands = {g, &m->run.grid, m->slices, m->slabs, 1, NULL, 0};
 	double rows = 0;
 	for (int64_t i = 0; i < g->count; i++) {
 		RowBand own = bands_own(&bands, slab, i);
@@ -67,7 +67,8 @@ static void add_band(const Model *m, int slab, Load *load)
 	const char *message = m->run.options.message;
 	double bytes =
 		message && strcmp(message, "half") == 0 ? 0.5 * sizeof(float) : sizeof(float);
-	load->sent = 2 * m->passes * m->more * (double)bands_sent(&bands, slab) * bytes;
+	load->sent = 2 * m->passes * m->more * (double)bands_sent(&bands, slab) * bytes /
+		     (double)m->bytes.groups;
 	load->messages = m->slabs > 1 ? 4 * m->passes : 0;
 }
 
@@ -78,9 +79,19 @@ static void add_halo(const Model *m, int slab, Load *load)
 	bool inner = strcmp(r->method, "fista") == 0 || strcmp(r->method, "asd-pocs") == 0;
 	double times =
 		(double)r->iterative.o.iterations * (inner ? (double)r->iterative.o.inner : 1);
-	int neighbours = (slab > 0) + (slab + 1 < m->slabs);
+	int ends = (slab == 0) + (slab + 1 == m->slabs);
+	double neighbours = 2 - ends / (double)m->bytes.groups; /* of a rank, on the average */
 	load->sent += neighbours * times * (double)(r->grid.n[0] * r->grid.n[1]) * sizeof(float);
 	load->messages += 2 * neighbours * times;
+}
+
+/* Ranks that share a slab: each sends the slices of the others, once for every back projection, and
+ * its own to all others for every forward projection. */
+static void add_groups(const Model *m, Load *load)
+{
+	double groups = (double)m->bytes.groups, times = m->run.iterates ? 2 * m->passes : 1;
+	load->sent += times * (groups - 1) / groups * load->voxels * sizeof(float);
+	load->messages += times * (groups - 1);
 }
 
 static void add_all_rows(const Model *m, Share share, Load *load)
@@ -108,13 +119,10 @@ static Load load_of(const Model *m, int slab)
 		add_all_rows(m, share, &load);
 	if (r->iterates && demand_coupling(&r->iterative.demand) == COUPLING_DIFFERENCES)
 		add_halo(m, slab, &load);
-	if (groups > 1) {
-		load.sent = (groups - 1) / groups * load.voxels * sizeof(float);
-		load.messages = groups - 1;
-	}
+	add_groups(m, &load);
 	load.read = load.rows * m->bytes.row_bytes / groups;
 	load.filtered = r->iterates ? 0 : load.filtered / groups;
-	load.updates = load.voxels * m->views * (r->iterates ? 2 * m->passes : 1 / groups);
+	load.updates = load.voxels * m->views * (r->iterates ? 2 * m->passes : 1) / groups;
 	load.updates *= 1 + (r->iterates ? m->rates.iterate_half : m->rates.back_half) /
 				    (double)min64(share.count, thickness(m, share.count));
 	load.written = load.voxels / groups * m->bytes.voxel_bytes;
@@ -241,7 +249,8 @@ static tomos_status check(const Model *m, int64_t ranks)
 	if (m->bytes.groups < 1 || m->bytes.groups > ranks)
 		return fail(TOMOS_BAD_VALUE, "%lld view groups of %lld ranks",
 			(long long)m->bytes.groups, (long long)ranks);
-	if (m->bytes.groups > 1 && m->run.iterates)
+	if (m->bytes.groups > 1 && m->run.iterates &&
+		(m->run.stacked || tomos_method_uses(method, "order")))
 		return fail(TOMOS_UNSUPPORTED, "%s has no view groups", method);
 	if (m->run.iterates)
 		return needed(r->iterate, "iterate", method);
@@ -348,10 +357,12 @@ tomos_status tomos_cost_expect(
 		w.method = w.scan && w.scan->count > 0 ? run_default_method(w.scan) : "fbp";
 	TRY(work_check(&w));
 	TRY(work_run(&w, &run, &prepared, &job));
-	const CostBytes bytes = {.row_bytes = (double)(w.scan->count * w.scan->columns) *
-					      (w.sample_bytes > 0 ? w.sample_bytes : 2),
+	CostBytes bytes = {.row_bytes = (double)(w.scan->count * w.scan->columns) *
+					(w.sample_bytes > 0 ? w.sample_bytes : 2),
 		.voxel_bytes = w.voxel_bytes > 0 ? w.voxel_bytes : 4,
-		.groups = w.groups > 0 ? w.groups : 1};
+		.groups = w.groups};
+	if (w.groups <= 0)
+		TRY(run_view_groups(&run, ranks, &bytes.groups));
 	TRY(cost_of(&run, &bytes, &known, ranks, &cost));
 	return struct_give(given, &cost, "tomos_cost");
 }

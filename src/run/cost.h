@@ -21,8 +21,8 @@ tomos_status rates_measure(FileRun *run, tomos_rates *rates);
 /* A name for the rays of the scan, as in tomos_tuned. */
 const char *rates_rays(const FileRun *run);
 
-/* The share of the rank that has most slices. */
-Share cost_largest_share(const FileRun *run, int64_t ranks);
+/* Slabs and memory of the rank that has most slices. */
+tomos_status cost_plan(FileRun *run);
 /* Dry run with `ranks`: decomposition, memory, bytes, time by stage, and where it stops scaling. */
 tomos_status cost_say(FileRun *run);
 

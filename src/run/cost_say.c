@@ -10,7 +10,8 @@
 
 enum { TABLE_RANKS = 4096 };
 
-Share cost_largest_share(const FileRun *r, int64_t ranks)
+/* The share of the rank that has most slices. */
+static Share largest_share(const FileRun *r, int64_t ranks)
 {
 	const ShareRule rule = run_share_rule(r);
 	Share most = {0, 0};
@@ -20,6 +21,28 @@ Share cost_largest_share(const FileRun *r, int64_t ranks)
 			most = share;
 	}
 	return most;
+}
+
+/* Of another number of ranks than planned for, a number of view groups may not be possible. */
+static tomos_status take_groups(const FileRun *r, int64_t ranks, int64_t *groups)
+{
+	*groups = 1;
+	return r->options.view_groups > 0 && ranks % r->options.view_groups != 0
+		       ? TOMOS_OK
+		       : run_view_groups(r, ranks, groups);
+}
+
+tomos_status cost_plan(FileRun *r)
+{
+	int64_t groups, ranks = r->options.ranks;
+	TRY(run_view_groups(r, ranks, &groups));
+	r->share = r->own_share = largest_share(r, r->iterates ? ranks : ranks / groups);
+	r->group.ranks = (int)groups;
+	TRY(run_take_views(r, 0, groups));
+	tomos_status status = run_plan(r);
+	run_all_views(r);
+	r->group.ranks = 1;
+	return status;
 }
 
 /* ---- the rates ------------------------------------------------------------------------------ */
@@ -159,7 +182,7 @@ static tomos_status say_row(const FileRun *r, const tomos_cost *c, const tomos_c
 }
 
 /* 1, 2, 4, ... ranks, and the largest number of these from which twice as many save enough. */
-static tomos_status say_scaling(const FileRun *r, const CostBytes *bytes, const tomos_rates *rates)
+static tomos_status say_scaling(const FileRun *r, CostBytes *bytes, const tomos_rates *rates)
 {
 	tomos_cost one, last = {.ranks = 0}, c, stop = {.ranks = 0};
 	char name[16];
@@ -167,6 +190,7 @@ static tomos_status say_scaling(const FileRun *r, const CostBytes *bytes, const 
 	TRY(job_say(r->job, "  %7s %7s %7s %9s %8s %11s   %s", "ranks", "slices", "rows", "time",
 		"speed-up", "efficiency", "longest stage"));
 	for (int64_t ranks = 1; ranks <= TABLE_RANKS; ranks *= 2) {
+		TRY(take_groups(r, ranks, &bytes->groups));
 		TRY(cost_of(r, bytes, rates, ranks, &c));
 		if (ranks == 1)
 			one = c;
@@ -190,7 +214,6 @@ static tomos_status say_scaling(const FileRun *r, const CostBytes *bytes, const 
 tomos_status cost_say(FileRun *r)
 {
 	CostBytes bytes = {.row_bytes = (double)raw_stored_bytes(r->prepared),
-		.groups = 1,
 		.thickest = r->slab_count > 1 ? r->thickest : 0};
 	tomos_rates rates;
 	tomos_cost cost;
@@ -198,6 +221,7 @@ tomos_status cost_say(FileRun *r)
 	bytes.voxel_bytes = element_named(r->file_options.type, &element) ? element.bytes : 4;
 	TRY(rates_of(r, &rates));
 	TRY(say_rates(r, &rates));
+	TRY(run_view_groups(r, r->options.ranks, &bytes.groups));
 	TRY(cost_of(r, &bytes, &rates, r->options.ranks, &cost));
 	TRY(say_parts(r, &cost));
 	TRY(say_seconds(r, &cost));

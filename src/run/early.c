@@ -26,7 +26,7 @@ typedef struct {
 /* Averages the pixels of `frame` into `out`, with that weight. */
 static void add_frame(const Early *e, float weight, float *out)
 {
-	const tomos_prepared *p = e->run->prepared;
+	const tomos_prepared *p = e->run->whole;
 	int64_t high = e->bin[0] * p->bin, wide = e->bin[1] * p->bin;
 	float share = weight / (float)(high * wide);
 	for (int64_t r = 0; r < e->shape[0] * high; r++) {
@@ -44,7 +44,7 @@ static void add_frame(const Early *e, float weight, float *out)
 static tomos_status read_frame(
 	const Early *e, tomos_frames which, int64_t frame, float weight, float *out)
 {
-	const tomos_prepared *p = e->run->prepared;
+	const tomos_prepared *p = e->run->whole;
 	TRY(tomos_scan_read(p->scan, which, frame, 1, e->row * p->bin, e->rows * p->bin, e->frame));
 	add_frame(e, weight, out);
 	return TOMOS_OK;
@@ -89,7 +89,7 @@ static tomos_status read_views(Early *e)
 /* From counts to line integrals, without the steps that only remove artefacts. */
 static tomos_status prepare_views(const Early *e)
 {
-	const tomos_prep_options *given = &e->run->prepared->prep;
+	const tomos_prep_options *given = &e->run->whole->prep;
 	tomos_prep_options o = tomos_prep_defaults();
 	int64_t rows = e->shape[0], columns = e->shape[1];
 	tomos_array views = tomos_array_of(e->views, e->count, rows, columns);
@@ -107,7 +107,7 @@ static tomos_status prepare_views(const Early *e)
 
 static tomos_status early_geometry(const Early *e, tomos_geometry **scan)
 {
-	const tomos_geometry *g = e->run->prepared->geometry;
+	const tomos_geometry *g = e->run->whole->geometry;
 	tomos_view *views;
 	TRY(mem_alloc(&views, e->count, sizeof *views, "views of a first look"));
 	double down = (double)e->row + 0.5 * (double)(e->shape[0] * e->bin[0] - g->rows);
@@ -176,7 +176,7 @@ static tomos_status compute_plane(
 static tomos_status middle_slice(Early *e)
 {
 	const FileRun *r = e->run;
-	tomos_prepared *p = r->prepared;
+	tomos_prepared *p = r->whole;
 	const tomos_geometry *g = p->geometry;
 	int64_t row = r->first_slice + r->slices / 2 + r->first_row;
 	RawRows needs = prepared_needs(p, row, 1);
@@ -208,7 +208,7 @@ done:
 static tomos_status coarse_planes(Early *e, int first)
 {
 	const FileRun *r = e->run;
-	const tomos_prepared *p = r->prepared;
+	const tomos_prepared *p = r->whole;
 	tomos_geometry *scan = NULL;
 	tomos_status status;
 	int64_t size = e->rows * p->bin * p->info.columns;
@@ -231,7 +231,7 @@ done:
 
 static Early early_make(FileRun *r)
 {
-	const tomos_geometry *g = r->prepared->geometry;
+	const tomos_geometry *g = r->whole->geometry;
 	Early e = {.run = r, .row = 0, .rows = g->rows};
 	if (r->stacked) {
 		e.row = r->first_slice + r->first_row;
@@ -263,7 +263,7 @@ static bool fits_memory(FileRun *r)
 {
 	enum { COPIES = 3 };
 	const Early e = early_make(r);
-	const tomos_prepared *p = r->prepared;
+	const tomos_prepared *p = r->whole;
 	double averaged = (double)e.count * (double)e.shape[0] * (double)e.shape[1];
 	double row = (double)p->geometry->count * (double)p->geometry->columns;
 	double frame = (double)e.rows * (double)p->bin * (double)p->info.columns;
@@ -275,7 +275,7 @@ tomos_status run_look_early(FileRun *r)
 {
 	double start = run_now();
 	char *path;
-	bool all = r->prepared->geometry->count == r->prepared->info.views; /* none left out */
+	bool all = r->whole->geometry->count == r->whole->info.views; /* none left out */
 	if (!r->preview.taken || !all || !fits_memory(r))
 		return TOMOS_OK;
 	tomos_status status = look(r);

@@ -210,7 +210,7 @@ static tomos_status hash_iterative(const FileRun *r, uint64_t *sum)
 /* Hash of all settings that affect the result, except for the scan and the division into slabs. */
 static tomos_status hash_settings(const FileRun *r, uint64_t *result)
 {
-	const tomos_prepared *p = r->prepared;
+	const tomos_prepared *p = r->whole;
 	const tomos_geometry *g = p->geometry;
 	tomos_analytic_options analytic = tomos_analytic_defaults();
 	tomos_source_options source = tomos_source_defaults();

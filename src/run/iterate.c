@@ -97,7 +97,7 @@ static void shape_words(const int64_t s[3], char text[96])
 
 static tomos_status check_shape(const FileRun *r, SlabFile which, const tomos_file *file)
 {
-	const tomos_geometry *g = r->prepared->geometry;
+	const tomos_geometry *g = r->whole->geometry;
 	const int64_t volume[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
 	bool cropped = r->stacked && file->shape[1] == r->slices; /* rows of the slices alone */
 	const int64_t rays[3] = {g->count, cropped ? r->slices : g->rows, g->columns};
@@ -191,10 +191,11 @@ static tomos_status read_rays(const FileRun *r, const Slab *slab, float *data)
 {
 	tomos_file *file = r->iterative.files[FILE_RAYS];
 	const tomos_geometry *g = r->prepared->geometry;
-	if (file->shape[0] != g->count)
+	int64_t view = r->prepared->first_view + r->prepared->skipped;
+	if (file->shape[0] != r->whole->geometry->count)
 		return tomos_file_read(file, 0, 1, data);
 	int64_t before = file->shape[1] == g->rows ? 0 : r->first_slice + r->first_row;
-	const Extract part = {0, g->count, slab->row - before, slab->rows};
+	const Extract part = {view, g->count, slab->row - before, slab->rows};
 	return io_read(file, &part, data);
 }
 
@@ -264,62 +265,6 @@ static tomos_status read_files(
 						     r->grid.n[1], r->grid.n[0]);
 	}
 	return TOMOS_OK;
-}
-
-/* ---- the operator -------------------------------------------------------------------------- */
-
-/* All slabs of a stack are the same problem at different heights, so each is centred at z = 0. */
-static tomos_status iterative_geometry(
-	const FileRun *r, const Slab *slab, tomos_geometry **scan, tomos_grid *grid)
-{
-	const tomos_geometry *g = r->prepared->geometry;
-	*grid = r->grid;
-	TRY(tomos_geometry_views(scan, g->rows, g->columns, g->views, g->count));
-	if (!r->stacked)
-		return TOMOS_OK;
-	grid->n[2] = slab->count;
-	grid->first[2] = -0.5 * grid->step[2] * (double)(slab->count - 1);
-	(*scan)->rows = slab->count;
-	for (int64_t i = 0; i < g->count; i++) {
-		(*scan)->views[i].det[2] = 0;
-		(*scan)->views[i].src[2] = 0;
-	}
-	return TOMOS_OK;
-}
-
-static tomos_status make_operator(
-	const FileRun *r, const tomos_geometry *scan, const tomos_grid *grid, tomos_op **op)
-{
-	const tomos_job *job = r->job;
-	tomos_backend *backend = r->together ? r->ranked : r->backend;
-	const int64_t domain[3] = {grid->n[2], grid->n[1], grid->n[0]};
-	const int64_t range[3] = {scan->count, scan->rows, scan->columns};
-	if (is_named(job->matrix))
-		return tomos_op_matrix_read(op, backend, job->matrix, domain, range);
-	if (job->stored)
-		return tomos_op_matrix(op, backend, grid, scan, job->projector, job->stored);
-	if (r->together && !r->stacked)
-		return op_ranked(op, backend, &r->bands, job->projector);
-	return tomos_op_projector(op, backend, grid, scan, job->projector);
-}
-
-static tomos_status slab_operator(FileRun *r, const Slab *slab)
-{
-	Iterative *it = &r->iterative;
-	tomos_geometry *scan = NULL;
-	tomos_grid grid;
-	if (it->op && it->op_slices == slab->count)
-		return TOMOS_OK;
-	tomos_op_free(it->op);
-	it->op = NULL;
-	tomos_status status = iterative_geometry(r, slab, &scan, &grid);
-	if (status == TOMOS_OK)
-		status = make_operator(r, scan, &grid, &it->op);
-	tomos_geometry_free(scan);
-	it->op_slices = slab->count;
-	if (status == TOMOS_OK && (r->job->stored || is_named(r->job->matrix)))
-		TRY(job_say(r->job, "matrix    %s", tomos_op_describe(it->op)));
-	return status;
 }
 
 /* ---- a slab ------------------------------------------------------------------------------- */
@@ -425,7 +370,7 @@ static tomos_status prepare_work(SlabWork *w, const Slab *slab, float *data, flo
 	w->o.mask = it->files[FILE_MASK] ? &w->arrays[FILE_MASK] : NULL;
 	w->o.ray_weights = it->files[FILE_RAYS] ? &w->arrays[FILE_RAYS] : NULL;
 	w->o.truth = it->files[FILE_TRUTH] ? &w->arrays[FILE_TRUTH] : NULL;
-	TRY(slab_operator(r, slab));
+	TRY(iterative_operator(r, slab));
 	w->b = tomos_array_of(data, g->count, slab_lines(r, slab), g->columns);
 	w->x = tomos_array_of(volume, slab->count, r->grid.n[1], r->grid.n[0]);
 	w->b.device = w->x.device = r->resident ? r->backend->device : 0;

@@ -6,7 +6,7 @@
 
 static tomos_status put_geometry(const FileRun *r)
 {
-	const tomos_geometry *g = r->prepared->geometry;
+	const tomos_geometry *g = r->whole->geometry;
 	const int64_t shape[2] = {g->count, VIEW_NUMBERS}, two[2] = {1, 2};
 	const double detector[2] = {(double)g->rows, (double)g->columns};
 	double *numbers;

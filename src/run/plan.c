@@ -65,7 +65,7 @@ void slab_rows(const FileRun *r, Slab *slab)
 	bool all = r->rows_once || slab->count == r->grid.n[2] || r->metal;
 	if (r->together && !r->stacked) {
 		RowBand band;
-		(void)ranked_rows(&r->bands, comm_rank(r->comm), &band);
+		(void)ranked_rows(&r->bands, slab_number(&r->group), &band);
 		slab->row = band.low;
 		slab->rows = band.high - band.low;
 	} else if (r->iterates) {
@@ -139,7 +139,9 @@ static double iterative_bytes(
 		volumes = projections = 0;
 	volumes += d->mask + d->truth + 1;
 	projections += d->rays + 1;
-	double vectors = volumes * x + projections * y;
+	/* Of a slab that ranks share, all slices are in memory once. */
+	double vectors = volumes * x + projections * y +
+			 (r->group.ranks > 1 ? (double)r->group.ranks * x : 0);
 	return slab->count == r->share.count ? fmax(raw + y, vectors) + WORK_BYTES
 					     : 2 * raw + x + vectors + WORK_BYTES;
 }
@@ -200,8 +202,7 @@ static void plan_kept(FileRun *r)
 		r->kept = bytes;
 }
 
-/* Chooses slabs as thick as memory allows, but several of them, so that reading, computing and
- * writing overlap. */
+/* Slabs as thick as memory allows, but several, so that reading, computing and writing overlap. */
 static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 {
 	double left = r->memory - run_fixed_bytes(r);
@@ -374,7 +375,7 @@ static tomos_status host_thickness(FileRun *r, int64_t *thick)
 static bool is_apart(const FileRun *r)
 {
 	return r->backend->device == 0 || !resident_wanted(r->backend) || r->together || r->metal ||
-	       (r->iterates && r->iterative.demand.rays);
+	       r->prepared->trims || (r->iterates && r->iterative.demand.rays);
 }
 
 /* Keeps the data on the device, if it can hold those of a slab; r->resident is NULL otherwise. */
@@ -446,7 +447,8 @@ static void adapt_slabs(FileRun *r)
 		    (r->stacked && !r->prepared->reach.all_rows && !unpacks_again(r, THICK));
 	int64_t before = (r->share.count - r->thickest) / 4 * 2;
 	Slab between = {.first = r->share.first + before, .count = r->thickest};
-	r->adapts = free && !r->iterates && r->thickest > THICK && r->slab_count > 1;
+	r->adapts = free && !r->iterates && r->group.ranks == 1 && r->thickest > THICK &&
+		    r->slab_count > 1;
 	r->limits = (ThicknessLimits){THICK, r->thickest};
 	if (r->adapts) /* which has margins on both sides */
 		measure_slab(r, &between);
@@ -467,12 +469,18 @@ static int64_t even_thickness(const FileRun *r, int64_t thick)
 	return even;
 }
 
+tomos_status run_cut(FileRun *r, int64_t count)
+{
+	if (r->share.count == 0)
+		return TOMOS_OK;
+	r->thickest = (r->share.count + count - 1) / count;
+	mem_free(r->slabs);
+	return cut_slabs(r);
+}
+
 tomos_status run_plan(FileRun *r)
 {
-	tomos_analytic_options analytic = tomos_analytic_defaults();
 	int64_t thick = 1;
-	TRY(options_take(&analytic, r->job->analytic, "analytic"));
-	r->metal = !r->iterates && strcmp(analytic.metal, "none") != 0;
 	if (r->share.count == 0)
 		return TOMOS_OK;
 	plan_kept(r);

@@ -31,6 +31,62 @@ int64_t raw_stored_bytes(const tomos_prepared *p)
 	return bytes * p->info.columns;
 }
 
+/* ---- some of the views ---------------------------------------------------------------------- */
+
+static void cut_list(const double **list, int64_t *count, int64_t first, int64_t views)
+{
+	if (*count <= 1)
+		return;
+	*list += first;
+	*count = views;
+}
+
+static tomos_status copy_places(tomos_prepared *part, const tomos_prepared *whole)
+{
+	int64_t count = whole->info.flats;
+	tomos_status status =
+		mem_alloc(&part->flat_places, count, sizeof(double), "places of flats");
+	if (status == TOMOS_OK)
+		memcpy(part->flat_places, whole->flat_places, (size_t)count * sizeof(double));
+	else
+		prepared_part_free(part);
+	return status;
+}
+
+tomos_status prepared_part(
+	tomos_prepared *part, const tomos_prepared *whole, int64_t first, int64_t count)
+{
+	const tomos_geometry *g = whole->geometry;
+	*part = *whole;
+	part->flat_places = NULL;
+	TRY(tomos_geometry_views(&part->geometry, g->rows, g->columns, g->views + first, count));
+	part->skipped = first;
+	part->trims = true;
+	if (whole->flat_places)
+		TRY(copy_places(part, whole));
+	if (whole->reach.all_views || g->count != whole->info.views)
+		return TOMOS_OK;
+	part->skipped = 0;
+	part->trims = false;
+	part->first_view = first;
+	part->info.views = count;
+	cut_list(&part->prep.shift_x, &part->prep.shift_x_count, first, count);
+	cut_list(&part->prep.shift_y, &part->prep.shift_y_count, first, count);
+	for (int64_t i = 0; part->flat_places && i < part->info.flats; i++)
+		part->flat_places[i] -= (double)first;
+	return TOMOS_OK;
+}
+
+void prepared_part_free(tomos_prepared *part)
+{
+	tomos_geometry_free(part->geometry);
+	mem_free(part->flat_places);
+	part->geometry = NULL;
+	part->flat_places = NULL;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
 static tomos_status set_alloc(float **data, int64_t frames, int64_t rows, int64_t columns)
 {
 	int64_t count;
@@ -65,8 +121,8 @@ void raw_free(RawSlab *slab)
 tomos_status raw_read(RawSlab *slab, tomos_prepared *p, const RawRows *rows)
 {
 	slab->rows = *rows;
-	TRY(tomos_scan_read(
-		p->scan, TOMOS_VIEWS, 0, p->info.views, rows->row, rows->rows, slab->views));
+	TRY(tomos_scan_read(p->scan, TOMOS_VIEWS, p->first_view, p->info.views, rows->row,
+		rows->rows, slab->views));
 	if (p->info.flats)
 		TRY(tomos_scan_read(p->scan, TOMOS_FLATS, 0, p->info.flats, rows->row, rows->rows,
 			slab->flats));
@@ -87,7 +143,7 @@ static tomos_array cropped(const tomos_prepared *p, float *data, int64_t frames,
 
 typedef struct {
 	const tomos_array *from;
-	int64_t before, rows;
+	int64_t view, before, rows; /* the first view and row */
 	float *data;
 } RowsCopy;
 
@@ -97,7 +153,7 @@ static void copy_view(void *user, int64_t view)
 	int64_t columns = c->from->shape[2];
 	for (int64_t r = 0; r < c->rows; r++)
 		memcpy(c->data + (view * c->rows + r) * columns,
-			c->from->data + view * c->from->stride[0] +
+			c->from->data + (c->view + view) * c->from->stride[0] +
 				(c->before + r) * c->from->stride[1],
 			(size_t)columns * sizeof *c->data);
 }
@@ -116,9 +172,9 @@ static tomos_status prepare_into(RawSlab *slab, const tomos_prepared *p, const t
 		made = tomos_array_of(own, shape[0], shape[1], shape[2]);
 	}
 	tomos_status status = tomos_prepare(&views, fields, &p->prep, &made, report, progress);
-	RowsCopy copy = {&made, slab->rows.before, rows, data};
+	RowsCopy copy = {&made, p->skipped, slab->rows.before, rows, data};
 	if (status == TOMOS_OK)
-		parallel_for(made.shape[0], copy_view, &copy);
+		parallel_for(p->trims ? p->geometry->count : made.shape[0], copy_view, &copy);
 	mem_free(own);
 	return status;
 }

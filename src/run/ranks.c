@@ -38,30 +38,59 @@ static tomos_status check_shares(const FileRun *r)
 static tomos_status make_bands(FileRun *r)
 {
 	const ShareRule rule = run_share_rule(r);
-	int size = comm_size(r->comm);
+	int size = comm_size(r->comm), groups = r->group.ranks;
 	int64_t *slices;
 	TRY(mem_alloc(&slices, size + 1, sizeof *slices, "the slices of ranks"));
 	for (int i = 0; i < size; i++)
 		slices[i] = share_of(&rule, i, size).first;
 	slices[size] = rule.first + rule.count;
-	r->bands = (Bands){r->prepared->geometry, &r->grid, slices, size};
+	const tomos_prepared *p = r->prepared;
+	r->bands = (Bands){p->geometry, &r->grid, slices, size / groups, groups, r->whole->geometry,
+		p->first_view + p->skipped};
 	return TOMOS_OK;
 }
 
 tomos_status run_divide(FileRun *r)
 {
 	const ShareRule rule = run_share_rule(r);
-	const bool several = comm_size(r->comm) > 1;
-	r->share = share_of(&rule, comm_rank(r->comm), comm_size(r->comm));
-	r->together = several && r->iterates && r->iterative.whole;
+	int size = comm_size(r->comm), rank = comm_rank(r->comm);
+	int64_t groups = 1;
+	if (r->options.ranks == 0)
+		TRY(run_view_groups(r, size, &groups));
+	r->group = (SlabGroup){r->comm, r->backend, (int)groups, r->grid.n[0] * r->grid.n[1]};
+	r->share = r->own_share = share_of(&rule, rank, size);
+	r->together = size > 1 && r->iterates && r->iterative.whole;
 	TRY(check_shares(r));
-	return r->together && !r->stacked ? make_bands(r) : TOMOS_OK;
+	TRY(run_take_views(r, rank % groups, groups));
+	if ((r->together && !r->stacked) || groups > 1)
+		TRY(make_bands(r));
+	if (groups > 1 && !r->iterates) {
+		int slab = slab_number(&r->group);
+		r->share.first = bands_slice(&r->bands, slab);
+		r->share.count = bands_slice(&r->bands, slab + 1) - r->share.first;
+	}
+	return TOMOS_OK;
 }
 
 void run_divide_free(FileRun *r)
 {
 	mem_free((int64_t *)(uintptr_t)r->bands.slices);
 	ranked_close(r->ranked);
+}
+
+tomos_status run_say_ranks(const FileRun *r)
+{
+	int64_t views = r->whole->geometry->count, groups = r->group.ranks;
+	if (comm_size(r->comm) == 1)
+		return TOMOS_OK;
+	TRY(job_say(r->job, "ranks     %d, this one with %lld slices: %s", comm_size(r->comm),
+		(long long)r->own_share.count, r->comm->description));
+	if (groups == 1)
+		return TOMOS_OK;
+	return job_say(r->job,
+		"          slabs: %lld, shared by %lld ranks with up to %lld views each",
+		(long long)(comm_size(r->comm) / groups), (long long)groups,
+		(long long)((views + groups - 1) / groups));
 }
 
 /* ---- iterating together --------------------------------------------------------------------- */
@@ -82,9 +111,9 @@ void together_pack(FileRun *r, const Slab *slab, float *rows)
 	RowBand all;
 	if (!r->together || r->stacked)
 		return;
-	ranked_pack(
-		&r->bands, comm_rank(r->comm), (RowBand){slab->row, slab->row + slab->rows}, rows);
-	r->owned_rows = ranked_rows(&r->bands, comm_rank(r->comm), &all);
+	ranked_pack(&r->bands, slab_number(&r->group), (RowBand){slab->row, slab->row + slab->rows},
+		rows);
+	r->owned_rows = ranked_rows(&r->bands, slab_number(&r->group), &all);
 }
 
 /* Voxel weights are computed together, so that all ranks must keep the same ones. */

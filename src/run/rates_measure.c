@@ -59,7 +59,7 @@ static tomos_status prepare_sample(Stages *s)
 static tomos_status measure_prepare(FileRun *r, double *rate)
 {
 	int64_t rows = SAMPLE_BYTES / max64(1, raw_row_bytes(r->prepared));
-	const Slab slab = middle_slab(r, max64(1, min64(rows, THICK)));
+	const Slab slab = middle_slab(r, rows);
 	tomos_run_report report;
 	double window[2];
 	TRY(run_probe(r, "rates", slab.first, slab.count, prepare_sample, window, &report));
@@ -160,7 +160,8 @@ static tomos_status measure_analytic(const Sample *s, tomos_rates *rates, double
 	double seconds[2] = {0, 0};
 	Analytic *work;
 	tomos_status status;
-	TRY(analytic_open(&work, s->run->method, b, &s->grid, s->scan, s->run->job->analytic));
+	TRY(analytic_open(
+		&work, s->run->method, b, &s->grid, s->scan, NULL, s->run->job->analytic));
 	TRY_OR_DONE(memory->alloc(b, &data[0], (int64_t)s->values, "projections"));
 	TRY_OR_DONE(memory->alloc(b, &data[1], analytic_floats(work), "filtered projections"));
 	TRY_OR_DONE(memory->alloc(b, &data[2], voxels, "the volume"));

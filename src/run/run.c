@@ -56,15 +56,20 @@ const char *run_default_method(const tomos_geometry *scan)
 
 static tomos_status choose_method(FileRun *r)
 {
-	bool given = r->job->method && r->job->method[0];
 	char names[512];
 	int index;
-	r->method = given ? r->job->method : run_default_method(r->prepared->geometry);
+	r->method = r->job->method && r->job->method[0] ? r->job->method
+							: run_default_method(r->prepared->geometry);
 	r->stage = r->method;
 	r->iterates = run_is_iterative(r->method);
 	snprintf(names, sizeof names, "%s|%s", analytic_names(), tomos_method_names());
 	TRY(choice_find("method", names, r->method, &index));
-	return r->iterates ? iterative_take(r) : TOMOS_OK;
+	if (r->iterates)
+		return iterative_take(r);
+	tomos_analytic_options analytic = tomos_analytic_defaults();
+	TRY(options_take(&analytic, r->job->analytic, "analytic"));
+	r->metal = strcmp(analytic.metal, "none") != 0;
+	return TOMOS_OK;
 }
 
 /* Opens the volume to compare with before the work, so that a wrong shape is reported early. */
@@ -96,7 +101,8 @@ static tomos_status prepare_run(FileRun *r)
 	TRY(options_take(&r->file_options, job->file, "file"));
 	TRY(run_check_units(r));
 	TRY(name_output(r));
-	TRY(tomos_prepared_open(&r->prepared, job, r->progress));
+	TRY(tomos_prepared_open(&r->whole, job, r->progress));
+	r->prepared = r->whole;
 	r->memory = planned_memory(r->options.memory, r->comm);
 	TRY(choose_method(r));
 	TRY(tomos_grid_for(&r->grid, r->prepared->geometry, job->grid));
@@ -112,14 +118,10 @@ static tomos_status prepare_run(FileRun *r)
 	if (r->iterates)
 		TRY(iterative_plan(r));
 	TRY(run_divide(r));
-	if (r->options.ranks > 0)
-		r->share = cost_largest_share(r, r->options.ranks);
 	TRY(together_open(r));
-	TRY(run_plan(r));
-	if (!r->iterates)
-		return TOMOS_OK;
-	TRY(iterative_open(r));
-	return r->options.dry_run ? TOMOS_OK : iterative_checkpoints(r);
+	TRY(r->options.ranks > 0 ? cost_plan(r) : run_plan(r));
+	TRY(r->iterates ? iterative_open(r) : TOMOS_OK);
+	return r->iterates && !r->options.dry_run ? iterative_checkpoints(r) : TOMOS_OK;
 }
 
 /* Warns that filtered back projection of a limited angular range has artefacts and values that are
@@ -129,7 +131,7 @@ static tomos_status say_gaps(const FileRun *r)
 	double covered, needed, degrees = 180 / 3.14159265358979323846;
 	if (r->iterates)
 		return TOMOS_OK;
-	TRY(tomos_geometry_cover(r->prepared->geometry, &covered, &needed));
+	TRY(tomos_geometry_cover(r->whole->geometry, &covered, &needed));
 	if (covered >= 0.99 * needed)
 		return TOMOS_OK;
 	return job_say(r->job,
@@ -152,7 +154,7 @@ static tomos_status say_no_penalty(const FileRun *r)
 
 static tomos_status say_plan(const FileRun *r)
 {
-	const tomos_prepared *p = r->prepared;
+	const tomos_prepared *p = r->whole;
 	const tomos_geometry *g = p->geometry;
 	TRY(job_say(r->job,
 		"scan      %s: %s, %lld views of %lld row%s x %lld columns, %lld flat%s, "
@@ -171,9 +173,7 @@ static tomos_status say_plan(const FileRun *r)
 		TRY(job_say(r->job, "slices    %lld to %lld of the volume's %lld",
 			(long long)r->first_slice, (long long)(r->first_slice + r->slices - 1),
 			(long long)r->grid.n[2]));
-	if (comm_size(r->comm) > 1)
-		TRY(job_say(r->job, "ranks     %d, this one with %lld slices: %s",
-			comm_size(r->comm), (long long)r->share.count, r->comm->description));
+	TRY(run_say_ranks(r));
 	TRY(say_gaps(r));
 	TRY(say_no_penalty(r));
 	TRY(run_say_slow(r));
@@ -372,14 +372,16 @@ static tomos_status reconstruct_all(FileRun *r)
 	bool one = exact || (r->iterates && r->slab_count == 1 && comm_size(r->comm) == 1);
 	tomos_status status = TOMOS_OK;
 	if (!floats && r->file_options.window_count == 0 && !exact)
-		status = choose_window(r);
+		status = run_end_all(r, choose_window(r));
 	TRY(run_agree(r, status));
 	if (one)
 		return run_agree(
 			r, stages_with(r, one_slab, !floats && r->file_options.window_count == 0));
 	TRY(run_open_output(r));
 	set_encoding(r);
-	TRY(run_agree(r, r->slab_count > 0 ? stages_with(r, stages_run, false) : TOMOS_OK));
+	if (r->slab_count > 0)
+		status = run_end_all(r, stages_with(r, stages_run, false));
+	TRY(run_agree(r, status));
 	status = run_check_usable(r, r->values);
 	r->useless = status != TOMOS_OK;
 	return status;
@@ -468,6 +470,7 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 		.ended = ""};
 	report_publish(r.job, r.report);
 	TRY_OR_DONE(run_agree(&r, prepare_run(&r)));
+	TRY_OR_DONE(run_same_slabs(&r));
 	r.report->planned_bytes = r.planned;
 	if (r.options.dry_run)
 		r.report->slabs = r.slab_count;
@@ -490,6 +493,7 @@ done:
 	mem_free(r.slabs);
 	mem_free(r.output);
 	tomos_backend_close(r.backend);
-	tomos_prepared_close(r.prepared);
+	run_all_views(&r);
+	tomos_prepared_close(r.whole);
 	return status;
 }

@@ -19,6 +19,9 @@ struct tomos_prepared {
 	int64_t first_column, columns; /* of the scan's */
 	int64_t bin;                   /* rows of the scan for each prepared one */
 	int64_t first_row;             /* prepared rows before the first of the geometry's */
+	int64_t first_view;            /* of the scan: the first that is read; views: info.views */
+	bool trims;                    /* other views are prepared, too; */
+	int64_t skipped;               /* the number of those before the first of the geometry's */
 	tomos_geometry *geometry;      /* after preparation */
 	char unit[UNIT_NAME];          /* of lengths: "mm", "pixel", "": not known */
 	char *note;                    /* how the axis was found, or NULL */
@@ -30,6 +33,11 @@ struct tomos_prepared {
 	double axis_range[2];
 };
 
+/* The same with views [first, first + count) of its geometry. Others are read only if steps of the
+ * preparation need them. What both have in common belongs to the whole. */
+tomos_status prepared_part(
+	tomos_prepared *part, const tomos_prepared *whole, int64_t first, int64_t count);
+void prepared_part_free(tomos_prepared *part);
 /* Searches for the axis, unless the job or the scan specifies it, or the job postpones the
  * search. */
 tomos_status prepared_axis_known(

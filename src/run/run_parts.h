@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include "comm/comm.h"
 #include "op/ranked.h"
+#include "op/slab_group.h"
 #include "run/iterative.h"
 #include "run/resident.h"
 #include "run/thickness.h"
@@ -27,17 +28,22 @@ typedef struct {
 	const tomos_progress *progress;
 	double begun, shown; /* when; seconds that the function `look` took */
 	tomos_run_options options;
-	tomos_prepared *prepared;
+	tomos_prepared *whole;    /* all views, and those of this rank: */
+	tomos_prepared *prepared; /* `whole`, or `part` */
+	tomos_prepared part;
 	tomos_backend *backend;
 	const char *method, *stage; /* stage: name in reports of progress */
 	char *output;
 	tomos_grid grid; /* of all slices, before --rows */
 	int64_t first_slice, slices;
 	tomos_comm *comm;      /* ranks that do the job together; NULL: one process */
-	Share share;           /* of this rank: the slices that its slabs consist of */
+	Share share;           /* of this rank: the slices that its slabs consist of, */
+	Share own_share;       /* and those that it writes: some of a slab that ranks share */
+	SlabGroup group;       /* the ranks that share a slab and divide its views */
 	bool together;         /* several ranks iterate on one volume, */
 	tomos_backend *ranked; /* with vectors of this backend, */
-	Bands bands;    /* and the detector rows of these, unless the slices have their own */
+	Bands bands;    /* and the detector rows of these, unless the slices have their own; of
+			   ranks that share slabs: their slices */
 	bool disagreed; /* a rank has failed, and all know it */
 	bool stacked;   /* slice k needs row k + first_row only */
 	int64_t first_row;
@@ -85,6 +91,7 @@ ShareRule run_share_rule(const FileRun *run); /* stacked, iterates and iterative
 void slab_rows(const FileRun *run, Slab *slab); /* those that its slices need */
 /* Slabs of run->share. */
 tomos_status run_plan(FileRun *run);
+tomos_status run_cut(FileRun *run, int64_t count); /* again: `count` of equal thickness */
 /* Memory in bytes that does not depend on the slabs. */
 double run_fixed_bytes(const FileRun *run);
 /* Warns where a large job would run a reference kernel. */
@@ -105,9 +112,10 @@ tomos_status iterative_plan(FileRun *run); /* whether there may be several slabs
 tomos_status iterative_open(FileRun *run); /* files besides the scan, checked */
 tomos_status iterative_checkpoints(FileRun *run);
 /* The checkpoint file of a slab. If there are several slabs, on this rank or another, its name
- * contains the slices; to be freed. */
+ * contains the slices; ranks that iterate together have one file. To be freed. */
 tomos_status slab_checkpoint(const FileRun *run, const Slab *slab, char **path);
 void iterative_close(Iterative *iterative);
+tomos_status iterative_operator(FileRun *run, const Slab *slab); /* in run->iterative */
 /* The volume of a slab from its prepared rows. A run of one slab that is cancelled after an
  * iteration at least succeeds, with `stopped` set. */
 tomos_status iterative_slab(
@@ -133,6 +141,7 @@ int64_t slab_left(const FileRun *run, const Slab *slab); /* slices that are not 
 /* Sets the share of this rank, and whether ranks iterate together. */
 tomos_status run_divide(FileRun *run);
 void run_divide_free(FileRun *run);
+tomos_status run_say_ranks(const FileRun *run);
 /* Iterating together: prepares for it, when the backend is open; reduces the prepared rows to those
  * that the rank owns; iterates, with cancellations that all ranks see at the same time. A failure
  * of one rank ends all, as the others wait for it. */
@@ -141,6 +150,18 @@ void together_pack(FileRun *run, const Slab *slab, float *rows);
 tomos_status together_iterate(FileRun *run, const tomos_progress *progress,
 	tomos_status (*iterate)(void *user, const tomos_progress *progress), void *user);
 tomos_status together_cache(const FileRun *run, int64_t voxels, int64_t *cache);
+/* Ranks that share a slab: how many of `ranks` (1: none do), */
+tomos_status run_view_groups(const FileRun *run, int64_t ranks, int64_t *groups);
+/* the views of one of them, and all views again; */
+tomos_status run_take_views(FileRun *run, int64_t group, int64_t groups);
+void run_all_views(FileRun *run);
+/* pieces of the slab that are the same on all of them; */
+tomos_status run_same_slabs(FileRun *run);
+/* the sum of what they have computed from their views, in the slices that this rank owns; */
+tomos_status run_sum_views(FileRun *run, const Slab *slab, float *volume);
+Share slab_own(const FileRun *run, const Slab *slab); /* these slices */
+/* and a failure of one, which ends all. */
+tomos_status run_end_all(const FileRun *run, tomos_status status);
 /* The failure of the first rank that failed, on every rank. After it, nothing is collective. */
 tomos_status run_agree(FileRun *run, tomos_status status);
 tomos_status run_open_output(FileRun *run);

@@ -4,9 +4,9 @@
 #include <string.h>
 #include "run/run_parts.h"
 
-static double slab_bytes_of(const FileRun *r, const Slab *slab, size_t bytes)
+static double slab_bytes_of(const FileRun *r, int64_t slices, size_t bytes)
 {
-	return (double)(slab->count * r->grid.n[0] * r->grid.n[1]) * (double)bytes;
+	return (double)(slices * r->grid.n[0] * r->grid.n[1]) * (double)bytes;
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -67,8 +67,10 @@ static void count_done(FileRun *r, const Slab *slab)
 	double passes = 1;
 	if (r->iterates && !r->iterative.probing)
 		passes = 2 * (double)r->iterative.slabs[slab - r->slabs].iterations;
-	r->report->updates += passes * voxels * (double)r->prepared->geometry->count;
-	r->report->slices += slab->count;
+	/* Iterating, ranks with the other views project these slices, too. */
+	const tomos_prepared *p = r->iterates ? r->whole : r->prepared;
+	r->report->updates += passes * voxels * (double)p->geometry->count;
+	r->report->slices += slab_own(r, slab).count;
 	r->report->slabs++;
 }
 
@@ -180,11 +182,11 @@ static void slab_views(const FileRun *r, const Slab *slab, tomos_geometry *scan)
 	}
 }
 
-/* The part of the scan that a slab is computed from, and the part of the grid. */
+/* The part of the scan that a slab is computed from, with all views, and the part of the grid. */
 static tomos_status slab_geometry(
 	const FileRun *r, const Slab *slab, tomos_geometry **scan, tomos_grid *grid)
 {
-	const tomos_geometry *g = r->prepared->geometry;
+	const tomos_geometry *g = r->whole->geometry;
 	*grid = r->grid;
 	if (!r->rows_once) {
 		grid->n[2] = slab->padded;
@@ -210,9 +212,11 @@ static tomos_status slab_analytic(FileRun *r, const Slab *slab)
 	analytic_close(r->analytic);
 	r->analytic = NULL;
 	r->analytic_rows = slab->padded;
+	const tomos_prepared *p = r->prepared;
 	TRY(slab_geometry(r, slab, &scan, &grid));
-	tomos_status status =
-		analytic_open(&r->analytic, r->method, r->backend, &grid, scan, r->job->analytic);
+	const ViewRange views = {p->first_view + p->skipped, p->geometry->count};
+	tomos_status status = analytic_open(
+		&r->analytic, r->method, r->backend, &grid, scan, &views, r->job->analytic);
 	tomos_geometry_free(scan);
 	return status;
 }
@@ -242,8 +246,8 @@ static tomos_status analytic_slab(
 	return analytic_apply(r->analytic, &data, &x, progress);
 }
 
-/* The first value of the slab that is not finite, for the error message. */
-static tomos_status find_bad(FileRun *r, const Slab *slab, const float *volume)
+/* The first value of some slices that is not finite, for the error message. */
+static tomos_status find_bad(FileRun *r, const Share *slab, const float *volume)
 {
 	int64_t size = r->grid.n[1] * r->grid.n[0];
 	float *slice;
@@ -265,12 +269,16 @@ tomos_status slab_encode(Stages *s, const Turn *turn, int at)
 {
 	FileRun *r = s->run;
 	const Slab *slab = turn->slab;
-	int64_t size = r->grid.n[1] * r->grid.n[0], before = slab->before * size, counts[2];
-	TRY(resident_encode(r->resident, at, before, slab->count * size, counts));
+	const Share own = slab_own(r, slab);
+	int64_t size = r->grid.n[1] * r->grid.n[0], counts[2];
+	int64_t before = (slab->before + own.first - slab->first) * size;
+	if (own.count == 0)
+		return TOMOS_OK;
+	TRY(resident_encode(r->resident, at, before, own.count * size, counts));
 	s->cut += counts[1];
 	s->encoded_cut[at] = counts[1];
 	return counts[0] == 0 ? TOMOS_OK
-			      : find_bad(r, slab, r->resident->volumes[at].data + before);
+			      : find_bad(r, &own, r->resident->volumes[at].data + before);
 }
 
 /* Of a slab in a volume that is computed from the same rows, its box. */
@@ -299,6 +307,7 @@ static tomos_status resident_slab(
 	float *volume = d->volumes[at].data;
 	TRY(r->iterates ? iterative_slab(r, slab, d->rows.data, volume, progress)
 			: resident_analytic(r, turn, volume, progress));
+	TRY(run_sum_views(r, slab, volume));
 	TRY(run_convert_units(r, slab->padded * r->grid.n[1] * r->grid.n[0], volume));
 	return slab_encode(s, turn, at);
 }
@@ -321,13 +330,14 @@ tomos_status slab_compute(Stages *s, const Turn *turn, int at)
 	} else {
 		TRY((r->iterates ? iterative_slab : analytic_slab)(
 			r, slab, s->rows, s->volumes[at], progress));
+		TRY(run_sum_views(r, slab, s->volumes[at]));
 		TRY(run_convert_units(
 			r, slab->padded * r->grid.n[1] * r->grid.n[0], s->volumes[at]));
 	}
 	count_done(r, slab);
 	note_kernels(r);
 	stage_end(s, TOMOS_STAGE_RECONSTRUCT);
-	s->bytes[TOMOS_STAGE_RECONSTRUCT] += slab_bytes_of(r, slab, sizeof(float));
+	s->bytes[TOMOS_STAGE_RECONSTRUCT] += slab_bytes_of(r, slab->count, sizeof(float));
 	r->report->compute_seconds += run_now() - start;
 	slab_done(s, WORK_COMPUTE, slab, start);
 	r->done += part.count;
@@ -348,12 +358,12 @@ static int64_t count_cut(const FileRun *r, const float *values, int64_t count)
 
 /* Records in the journal, for a run that resumes this one, the values of a slab that are beyond the
  * window and the residuals. */
-static tomos_status note_slab(FileRun *r, const Slab *slab, int64_t cut)
+static tomos_status note_slab(FileRun *r, const Slab *slab, const Share *own, int64_t cut)
 {
 	char *line;
 	if (cut > 0) {
-		TRY(mem_printf(&line, CUT_NOTE, (long long)(slab->first - r->first_slice),
-			(long long)slab->count, (long long)cut));
+		TRY(mem_printf(&line, CUT_NOTE, (long long)(own->first - r->first_slice),
+			(long long)own->count, (long long)cut));
 		tomos_status status = journal_note(&r->journal, line);
 		mem_free(line);
 		TRY(status);
@@ -410,16 +420,17 @@ static tomos_status open_down(Resident *d, int64_t slice)
 	return ring_open(&d->down, d->backend, COPY_DOWNLOAD, piece, 2 * d->workers);
 }
 
-static tomos_status write_resident(Stages *s, const Slab *slab, int at)
+/* before: slices of the slab before those that are written. */
+static tomos_status write_resident(Stages *s, const Share *own, int64_t before, int at)
 {
 	const FileRun *r = s->run;
 	Resident *d = r->resident;
 	int64_t size = r->grid.n[1] * r->grid.n[0];
 	bool floats = d->encoding.bytes == 4;
-	Writing writing = {s, slab->first - r->first_slice};
-	const RingJob job = {.device = (char *)(floats ? d->volumes[at].data + slab->before * size
+	Writing writing = {s, own->first - r->first_slice};
+	const RingJob job = {.device = (char *)(floats ? d->volumes[at].data + before * size
 						       : d->stored[at].data),
-		.count = slab->count,
+		.count = own->count,
 		.bytes = size * d->encoding.bytes,
 		.task = write_piece,
 		.user = &writing};
@@ -431,19 +442,23 @@ tomos_status slab_write(Stages *s, const Turn *turn, int at)
 {
 	FileRun *r = s->run;
 	const Slab *slab = turn->slab;
-	int64_t first = slab->first - r->first_slice, size = r->grid.n[1] * r->grid.n[0];
+	const Share own = slab_own(r, slab);
+	int64_t first = own.first - r->first_slice, size = r->grid.n[1] * r->grid.n[0];
+	int64_t offset = slab->before + own.first - slab->first;
 	bool encoded = r->resident && r->resident->encoding.bytes < 4;
 	int64_t before = s->cut; /* only this thread adds to it, unless the device encodes */
+	if (own.count == 0)
+		return TOMOS_OK;
 	if (r->resident)
-		TRY(write_resident(s, slab, at));
+		TRY(write_resident(s, &own, offset, at));
 	else
-		TRY(write_floats(s, first, slab->count, s->volumes[at] + slab->before * size));
-	s->bytes[TOMOS_STAGE_WRITE] += slab_bytes_of(r, slab, (size_t)r->file->element.bytes);
+		TRY(write_floats(s, first, own.count, s->volumes[at] + offset * size));
+	s->bytes[TOMOS_STAGE_WRITE] += slab_bytes_of(r, own.count, (size_t)r->file->element.bytes);
 	if (!r->lasting)
 		return TOMOS_OK;
 	TRY(io_sync(r->file));
-	TRY(journal_add(&r->journal, first, slab->count, r->file->checksums + first));
-	return note_slab(r, slab, encoded ? s->encoded_cut[at] : s->cut - before);
+	TRY(journal_add(&r->journal, first, own.count, r->file->checksums + first));
+	return note_slab(r, slab, &own, encoded ? s->encoded_cut[at] : s->cut - before);
 }
 
 /* A slab of floats to host memory. */

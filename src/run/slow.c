@@ -13,7 +13,7 @@ static double updates(const FileRun *r)
 {
 	double passes = r->iterates ? (double)r->iterative.o.iterations : 1;
 	return passes * (double)r->grid.n[0] * (double)r->grid.n[1] * (double)r->slices *
-	       (double)r->prepared->geometry->count;
+	       (double)r->whole->geometry->count;
 }
 
 static tomos_status warn(const FileRun *r, const Plan *plan, int kernel, Direction direction)
@@ -43,7 +43,7 @@ static tomos_status warn_iterative(const FileRun *r)
 	if (projector_is_fourier(&o))
 		return TOMOS_OK;
 	TRY(projector_choose(&o, &forward, &back, &model));
-	TRY(plan_make(&plan, &r->grid, r->prepared->geometry, &model));
+	TRY(plan_make(&plan, &r->grid, r->whole->geometry, &model));
 	plan.plain = o.plain != 0;
 	tomos_status status = warn(r, &plan, forward, FORWARD);
 	if (status == TOMOS_OK)
@@ -63,7 +63,7 @@ static tomos_status warn_analytic(const FileRun *r)
 	TRY(options_take(&o, r->job->analytic, "analytic"));
 	if (o.by && strcmp(o.by, "fourier") == 0)
 		return TOMOS_OK;
-	TRY(align_views(&aligned, &maps, r->prepared->geometry));
+	TRY(align_views(&aligned, &maps, r->whole->geometry));
 	tomos_status status = plan_make(&plan, &r->grid, aligned, &model);
 	if (status == TOMOS_OK) {
 		plan.plain = o.plain != 0;

@@ -190,7 +190,7 @@ static void bound_of_the_gradient(void **state)
 	tomos_algebraic_options o = tomos_algebraic_defaults();
 	for (int kind = 0; kind < 3; kind++) {
 		int64_t slices = kind == 0 ? 1 : 16;
-		Space space = {NULL, {slices, 16, 16}, slices * 256};
+		Space space = {NULL, {slices, 16, 16}, slices * 256, NULL};
 		Iteration it = {.X = &space, .o = &o};
 		double axes = kind == 1 ? 3 : 2;
 		o.penalty_within = kind == 2 ? "slices" : "volume";

@@ -41,7 +41,7 @@ static void divide(int64_t *slices, int ranks)
 static void check_view(const Bands *b, int64_t view)
 {
 	int owners[64] = {0};
-	for (int rank = 0; rank < b->ranks; rank++) {
+	for (int rank = 0; rank < b->slabs; rank++) {
 		RowBand own = bands_own(b, rank, view);
 		assert_true(own.low >= 0 && own.low <= own.high && own.high <= b->scan->rows);
 		for (int64_t row = own.low; row < own.high; row++)
@@ -65,7 +65,7 @@ static void rows_have_one_owner(void **state)
 				for (int64_t i = 0; i < scan->count; i++)
 					for (int k = 0; k < 3 && down; k++)
 						scan->views[i].v[k] *= -1;
-				const Bands bands = {scan, &grid, slices, ranks};
+				const Bands bands = {scan, &grid, slices, ranks, 1, NULL, 0};
 				for (int64_t i = 0; i < scan->count; i++)
 					check_view(&bands, i);
 				tomos_geometry_free(scan);
@@ -80,7 +80,7 @@ static void parallel_bands_are_slices(void **state)
 	int64_t slices[4];
 	(void)state;
 	divide(slices, 3);
-	const Bands bands = {scan, &grid, slices, 3};
+	const Bands bands = {scan, &grid, slices, 3, 1, NULL, 0};
 	RowBand own = bands_own(&bands, 1, 0), reach = bands_reach(&bands, 1, 0);
 	assert_int_equal(own.high - own.low, slices[2] - slices[1]);
 	assert_int_equal(own.low, slices[1] + 4);

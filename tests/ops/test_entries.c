@@ -163,7 +163,7 @@ static void gradient(void **state)
 		const int64_t *n = shapes[k / 2];
 		int parts_count = 2 + k % 2;
 		int64_t count = n[0] * n[1] * n[2];
-		Space space = {backend, {n[0], n[1], n[2]}, count};
+		Space space = {backend, {n[0], n[1], n[2]}, count, NULL};
 		Case random = {.state = 5};
 		float *x = case_data(&random, count), *p = case_data(&random, parts_count * count);
 		float *g = malloc((size_t)(parts_count * count) * sizeof *g),

@@ -13,6 +13,7 @@ typedef struct {
 	tomos_grid grid;
 	tomos_backend *backend;
 	int64_t slices[MOST_RANKS + 1];
+	int groups;                     /* ranks of each slab, which divide the views */
 	float *x, *y, *back;            /* a volume, its projections, their back projection */
 	double errors[MOST_RANKS];      /* the largest difference from these */
 	double products[MOST_RANKS][2]; /* (A x, y) and (x, A'y) */
@@ -60,12 +61,12 @@ static double largest_difference(const float *a, const float *b, int64_t count)
 	return largest;
 }
 
-/* Copies rows between the projections of all and those of a rank. */
+/* Copies rows between the projections of all and those of a slab. */
 static void copy_rows(
-	const Shared *s, const Bands *b, int rank, int64_t rows, float *part, bool out)
+	const Shared *s, const Bands *b, int slab, int64_t rows, float *part, bool out)
 {
 	for (int64_t i = 0; i < s->count; i++) {
-		const RowBand own = bands_own(b, rank, s->views[i]);
+		const RowBand own = bands_own(b, slab, s->views[i]);
 		float *mine = part + i * rows * COLUMNS;
 		float *all = s->y + (s->views[i] * ROWS + own.low) * COLUMNS;
 		memcpy(out ? all : mine, out ? mine : all,
@@ -73,11 +74,11 @@ static void copy_rows(
 	}
 }
 
-static double row_errors(const Shared *s, const Bands *b, int rank, int64_t rows, const float *part)
+static double row_errors(const Shared *s, const Bands *b, int slab, int64_t rows, const float *part)
 {
 	double largest = 0;
 	for (int64_t i = 0; i < s->count; i++) {
-		const RowBand own = bands_own(b, rank, s->views[i]);
+		const RowBand own = bands_own(b, slab, s->views[i]);
 		int64_t count = (own.high - own.low) * COLUMNS;
 		const float *mine = part + i * rows * COLUMNS;
 		largest = fmax(
@@ -89,17 +90,30 @@ static double row_errors(const Shared *s, const Bands *b, int rank, int64_t rows
 	return largest;
 }
 
+/* The checksum of a vector that ranks have parts of is that of the whole one. */
+static tomos_status check_whole(const Shared *s, const tomos_op *op, const float *data)
+{
+	uint32_t sum;
+	if (!op->range.parts)
+		return TOMOS_OK;
+	TRY(vector_checksum(&op->range, data, &sum));
+	return sum == checksum_add(0, s->y, VIEWS * ROWS * COLUMNS * sizeof *s->y)
+		       ? TOMOS_OK
+		       : TOMOS_BAD_VALUE;
+}
+
 static tomos_status project(Shared *s, tomos_comm *comm, tomos_op *op, const Bands *b)
 {
-	int rank = comm->rank;
+	int rank = comm->rank, slab = rank / s->groups;
 	int64_t rows = op->range.shape[1];
 	float *y, *x, *mine = s->x + s->slices[rank] * ACROSS * ACROSS;
 	TRY(mem_zeroed(&y, 2 * op->range.count, sizeof *y, "projections"));
 	TRY(mem_zeroed(&x, op->domain.count, sizeof *x, "a volume"));
 	TRY(op_forward(op, mine, y));
-	s->errors[rank] = row_errors(s, b, rank, rows, y);
+	s->errors[rank] = row_errors(s, b, slab, rows, y);
 	float *data = y + op->range.count;
-	copy_rows(s, b, rank, rows, data, false);
+	copy_rows(s, b, slab, rows, data, false);
+	TRY(check_whole(s, op, data));
 	TRY(op_adjoint(op, data, x));
 	s->errors[rank] = fmax(
 		s->errors[rank], largest_difference(x, s->back + s->slices[rank] * ACROSS * ACROSS,
@@ -113,7 +127,7 @@ static tomos_status project(Shared *s, tomos_comm *comm, tomos_op *op, const Ban
 
 static tomos_status try_rank(Shared *s, tomos_comm *comm)
 {
-	const Bands bands = {s->scan, &s->grid, s->slices, comm->size};
+	const Bands bands = {s->scan, &s->grid, s->slices, comm->size, 1, NULL, 0};
 	tomos_backend *own, *ranked; /* of each rank */
 	tomos_op *whole, *part = NULL;
 	TRY(tomos_backend_open(&own, "cpu"));
@@ -128,10 +142,44 @@ static tomos_status try_rank(Shared *s, tomos_comm *comm)
 	return status;
 }
 
+/* The views of a rank: a part of all, the slabs being those of several ranks. */
+static tomos_status try_group(Shared *s, tomos_comm *comm)
+{
+	int rank = comm->rank, member = rank % s->groups;
+	int64_t list[VIEWS], first = VIEWS * member / s->groups;
+	Shared mine = *s;
+	tomos_backend *own, *ranked;
+	tomos_geometry *scan;
+	tomos_op *op;
+	mine.count = VIEWS * (member + 1) / s->groups - first;
+	mine.views = list;
+	for (int64_t i = 0; i < mine.count; i++)
+		list[i] = first + i;
+	TRY(tomos_geometry_views(&scan, ROWS, COLUMNS, s->scan->views + first, mine.count));
+	const Bands all = {
+		s->scan, &s->grid, s->slices, comm->size / s->groups, s->groups, NULL, 0};
+	const Bands bands = {
+		scan, &s->grid, s->slices, comm->size / s->groups, s->groups, s->scan, first};
+	TRY(tomos_backend_open(&own, "cpu"));
+	TRY(ranked_open(&ranked, own, comm));
+	TRY(op_ranked(&op, ranked, &bands, NULL));
+	tomos_op *part;
+	if (op_part(op, &part, list, 1) != TOMOS_UNSUPPORTED)
+		return TOMOS_BAD_VALUE;
+	TRY(project(&mine, comm, op, &all));
+	s->errors[rank] = mine.errors[rank];
+	memcpy(s->products[rank], mine.products[rank], sizeof mine.products[rank]);
+	tomos_op_free(op);
+	ranked_close(ranked);
+	tomos_backend_close(own);
+	tomos_geometry_free(scan);
+	return TOMOS_OK;
+}
+
 static void rank_work(tomos_comm *comm, void *user)
 {
 	Shared *s = user;
-	s->status[comm->rank] = try_rank(s, comm);
+	s->status[comm->rank] = s->groups > 1 ? try_group(s, comm) : try_rank(s, comm);
 }
 
 /* The same by one process. */
@@ -153,30 +201,32 @@ static void project_alone(Shared *s)
 
 static void check_ranks(Shared *s, int ranks, double sent)
 {
-	const Bands bands = {s->scan, &s->grid, s->slices, ranks};
-	double wanted = 0;
+	const Bands bands = {s->scan, &s->grid, s->slices, ranks / s->groups, s->groups, NULL, 0};
+	double volume = SLICES * ACROSS * ACROSS * sizeof(float);
+	double wanted = 2 * (s->groups - 1) * volume; /* slices gathered, and reduce-scattered */
 	for (int i = 0; i < ranks; i++) {
 		assert_int_equal(s->status[i], TOMOS_OK);
 		if (s->errors[i] > 2e-4)
 			fail_msg("rank %d of %d differs by %g", i, ranks, s->errors[i]);
 		assert_float_equal((float)(s->products[i][0] / s->products[i][1]), 1, 1e-5F);
 		assert_true(s->products[i][0] == s->products[0][0]);
-		wanted += 2 * (double)bands_sent(&bands, i) * sizeof(float);
 	}
+	for (int i = 0; i < ranks / s->groups; i++)
+		wanted += 2 * (double)bands_sent(&bands, i) * sizeof(float);
 	if (s->count == VIEWS) /* a forward and a back projection */
 		assert_true(sent == wanted);
 }
 
-static void check_kind(const char *kind, const int64_t *views, int64_t count, int most)
+static void check_kind(const char *kind, const int64_t *views, int64_t count, int most, int groups)
 {
-	Shared s = {.scan = make_scan(kind), .views = views, .count = count};
+	Shared s = {.scan = make_scan(kind), .groups = groups, .views = views, .count = count};
 	assert_ok(tomos_grid_centred(&s.grid, ACROSS, ACROSS, SLICES, 1));
 	assert_ok(tomos_backend_open(&s.backend, "cpu"));
 	s.x = random_values(SLICES * ACROSS * ACROSS, 7);
 	s.y = random_values(VIEWS * ROWS * COLUMNS, 8);
 	s.back = random_values(SLICES * ACROSS * ACROSS, 9);
 	project_alone(&s);
-	for (int ranks = 1; ranks <= most; ranks++) {
+	for (int ranks = groups; ranks <= most; ranks += groups) {
 		for (int i = 0; i <= ranks; i++)
 			s.slices[i] = SLICES * i / ranks;
 		check_ranks(&s, ranks, team_run(ranks, rank_work, &s));
@@ -192,11 +242,14 @@ static void projections_are_those_of_one_process(void **state)
 {
 	static const int64_t all[VIEWS] = {0, 1, 2, 3, 4, 5, 6, 7, 8}, some[3] = {7, 0, 4};
 	(void)state;
-	check_kind("cone", all, VIEWS, 5);
-	check_kind("laminography", all, VIEWS, 4);
-	check_kind("helix", all, VIEWS, 5);
-	check_kind("cone", some, 3, 3);
-	check_kind("helix", some, 3, 3);
+	check_kind("cone", all, VIEWS, 5, 1);
+	check_kind("laminography", all, VIEWS, 4, 1);
+	check_kind("helix", all, VIEWS, 5, 1);
+	check_kind("cone", some, 3, 3, 1);
+	check_kind("helix", some, 3, 3, 1);
+	check_kind("cone", all, VIEWS, 4, 2);
+	check_kind("laminography", all, VIEWS, 3, 3);
+	check_kind("helix", all, VIEWS, 6, 3);
 }
 
 /* ---- differences across slabs --------------------------------------------------------------- */

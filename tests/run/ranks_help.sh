@@ -53,13 +53,17 @@ same() {
 	mv several/out .
 	if diff -r single several >err 2>&1; then ok "$what, $count ranks ($launcher)"; else bad "$what: $count ranks, $launcher: not the same bytes"; fi
 }
-# near WHAT COUNT LIMIT WORDS...: the relative difference of the volumes is at most LIMIT.
+# near WHAT COUNT LIMIT WORDS...: the relative difference of the volumes is at most LIMIT. Words in `several` are for the
+# ranks alone.
+several=()
 near() {
 	local what=$1 count=$2 limit=$3 launcher=${launchers[$((turn++ % ${#launchers[@]}))]} found
 	shift 3
 	rm -rf single several && mkdir single several
 	(cd single && one "$@") || bad "$what: one process"
-	(cd several && ranks "$launcher" "$count" "$@") || { cp several/out several/err .; bad "$what: $count ranks"; return; }
+	(cd several && ranks "$launcher" "$count" "$@" "${several[@]}") ||
+		{ cp several/out several/err .; bad "$what: $count ranks"; return; }
+	cp several/out printed
 	"$tomos" compare single/v.npy several/v.npy >out 2>err || bad "$what: not compared"
 	found=$(sed -n 's/^relative L2 *//p' out)
 	if awk "BEGIN {exit !(\"$found\" != \"\" && $found <= $limit)}"; then

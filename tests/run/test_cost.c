@@ -148,7 +148,8 @@ static void stacks_read_once(void **state)
 static void cones_read_their_bands(void **state)
 {
 	(void)state;
-	const Case *c = case_of("cone", "fdk");
+	Case *c = case_of("cone", "fdk");
+	c->work.groups = 1;
 	const ShareRule rule = {.count = c->grid.n[2], .unit = 1};
 	for (int ranks = 1; ranks < 30; ranks += 3) {
 		int64_t rows = 0, most = 0;
@@ -177,12 +178,13 @@ static void cones_read_their_bands(void **state)
 static void iterations_send_overlaps(void **state)
 {
 	(void)state;
-	const Case *c = case_of("cone", "sirt");
+	Case *c = case_of("cone", "sirt");
+	c->work.groups = 1;
 	for (int ranks = 1; ranks <= 9; ranks += 2) {
 		int64_t slices[10], pixels = 0;
 		for (int i = 0; i <= ranks; i++)
 			slices[i] = c->grid.n[2] * i / ranks;
-		const Bands bands = {c->scan, &c->grid, slices, ranks};
+		const Bands bands = {c->scan, &c->grid, slices, ranks, 1, NULL, 0};
 		for (int i = 0; i < ranks; i++)
 			pixels += bands_sent(&bands, i);
 		tomos_cost cost = expect(c, ranks);
@@ -201,6 +203,7 @@ static void groups_divide_views(void **state)
 {
 	(void)state;
 	Case *c = case_of("cone", "");
+	c->work.groups = 1;
 	tomos_cost plain = expect(c, 4);
 	c->work.groups = 3;
 	tomos_cost cost = expect(c, 12);
@@ -216,6 +219,39 @@ static void groups_divide_views(void **state)
 	c->rates.node_ranks = 3;
 	cost = expect(c, 12);
 	assert_near(cost.stage_seconds[TOMOS_COST_EXCHANGE], slab / 1e6);
+	tomos_geometry_free(c->scan);
+}
+
+/* Iterating, they also exchange the rows of their views with other slabs, as without groups. */
+static void groups_iterate(void **state)
+{
+	(void)state;
+	Case *c = case_of("cone", "sirt");
+	c->work.groups = 1;
+	tomos_cost plain = expect(c, 4);
+	c->work.groups = 3;
+	tomos_cost cost = expect(c, 12);
+	assert_near(cost.sent_bytes, plain.sent_bytes + 2 * (7 + 1.5) * 2 * 4 * voxels(c));
+	assert_near(cost.read_bytes, plain.read_bytes);
+	assert_near(3 * cost.stage_seconds[TOMOS_COST_PROJECT],
+		plain.stage_seconds[TOMOS_COST_PROJECT]);
+	tomos_geometry_free(c->scan);
+}
+
+/* As many slabs of 8 slices and more as divide the ranks; others share slabs. */
+static void groups_begin_where_slabs_are_thin(void **state)
+{
+	static const int64_t ranks[] = {1, 2, 4, 6, 8}, groups[] = {1, 1, 2, 3, 4};
+	(void)state;
+	Case *c = case_of("cone", "");
+	assert_int_equal(c->grid.n[2] / 8, 2);
+	for (int i = 0; i < COUNT(ranks); i++)
+		assert_int_equal(expect(c, ranks[i]).groups, groups[i]);
+	c->work.method = "sart"; /* one view at a time */
+	assert_int_equal(expect(c, 8).groups, 1);
+	tomos_geometry_free(c->scan);
+	c = case_of("parallel", "");
+	assert_int_equal(expect(c, 8).groups, 1);
 	tomos_geometry_free(c->scan);
 }
 
@@ -244,9 +280,10 @@ static void bad_work_is_rejected(void **state)
 	c->work.groups = 5;
 	assert_fails(tomos_cost_expect(&cost, &c->work, &c->rates, 4), TOMOS_BAD_VALUE,
 		"5 view groups of 4 ranks");
-	c->work.method = "sirt";
+	c->work.method = "sart";
 	assert_fails(tomos_cost_expect(&cost, &c->work, &c->rates, 8), TOMOS_UNSUPPORTED,
-		"sirt has no view groups");
+		"sart has no view groups");
+	c->work.method = "sirt";
 	c->work.groups = 0;
 	c->rates.iterate = 0;
 	assert_fails(tomos_cost_expect(&cost, &c->work, &c->rates, 8), TOMOS_BAD_VALUE,
@@ -373,8 +410,8 @@ static void assert_said(const char *words)
 static void plans_measure_once(void **state)
 {
 	static const char *const cases[][3] = {{"parallel", "fbp", "12 slabs of up to 2 slices"},
-		{"cone", "fdk", "17 slabs of up to 2 slices"},
-		{"cone", "sirt", "17 slabs of up to 2 slices"},
+		{"cone", "fdk", "1 slab of up to 23 slices, 17 view groups"},
+		{"cone", "sirt", "1 slab of up to 23 slices, 17 view groups"},
 		{"parallel", "cgls", "2 slabs of up to 16 slices"}};
 	(void)state;
 	for (int i = 0; i < COUNT(cases); i++) {
@@ -418,6 +455,7 @@ static void plans_warn_and_reject(void **state)
 #define TESTS(T) \
 	T(one_rank_does_all), T(thin_slabs_are_slower), T(stacks_read_once), \
 		T(cones_read_their_bands), T(iterations_send_overlaps), T(groups_divide_views), \
-		T(file_systems_limit), T(bad_work_is_rejected), T(rates_are_stored), \
-		T(bad_rates_are_rejected), T(plans_measure_once), T(plans_warn_and_reject)
+		T(groups_iterate), T(groups_begin_where_slabs_are_thin), T(file_systems_limit), \
+		T(bad_work_is_rejected), T(rates_are_stored), T(bad_rates_are_rejected), \
+		T(plans_measure_once), T(plans_warn_and_reject)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

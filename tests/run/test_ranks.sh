@@ -21,6 +21,25 @@ near "cone, CGLS" 3 1e-5 recon ../cone.h5 -q --method cgls --iterations 20 -o v.
 near "cone, PDHG with TV" 3 1e-6 recon ../cone.h5 -q --method pdhg --strength 0.01 --iterations 5 -o v.npy
 near "cone, SIRT, messages in half precision" 3 1e-4 recon ../cone.h5 -q --method sirt --iterations 5 --message half \
 	-o v.npy
+several=(--view-groups 3)
+near "cone, FDK, view groups" 3 1e-6 recon ../cone.h5 -o v.npy
+bytes=$(sed -n 's/^sent *\([0-9.e+]*\) MB.*/\1e6/p' printed) # a reduce-scatter: 2 of 3 parts of 40 x 40 x 29 floats each
+awk "BEGIN {exit !(\"$bytes\" != \"\" && $bytes + 0 <= 1.05 * 2 * 40 * 40 * 29 * 4)}" && ok "$bytes bytes sent" ||
+	bad "view groups sent '$bytes' bytes"
+near "cone, SIRT, view groups" 3 1e-6 recon ../cone.h5 -q --method sirt --iterations 5 -o v.npy
+several=()
+
+# One checkpoint, whatever the number of ranks: others find nothing left to do, and go on.
+goes_on="recon cone.h5 --method cgls --checkpoint state"
+# shellcheck disable=SC2086
+ranks "${launchers[0]}" 3 $goes_on --iterations 4 -q -o first.npy && ranks "${launchers[-1]}" 2 $goes_on --iterations 4 --resume \
+	-o second.npy && grep -q 'nothing was left' out && cmp -s first.npy second.npy && ok "a checkpoint of other ranks" ||
+	bad "a checkpoint of other ranks"
+# shellcheck disable=SC2086
+one $goes_on --iterations 8 --resume -q -o third.npy && one recon cone.h5 --method cgls --iterations 8 -q -o whole.npy &&
+	"$tomos" compare whole.npy third.npy >out && awk '/^relative L2/ {exit !($3 <= 1e-6)}' out &&
+	ok "one process goes on: $(grep '^relative L2' out)" || bad "one process goes on"
+same "FBP to OME-Zarr" 3 recon $scan -q --compress 1 --type uint16 -o v.zarr
 same "other commands" 3 convert $scan -q v.npy
 
 # Failures: one message, from rank 0, and the same status.

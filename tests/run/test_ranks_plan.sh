@@ -18,6 +18,8 @@ agree() {
 	fi
 }
 agree "FDK" 3 0
+agree "FDK, view groups" 4 0.001 --view-groups 2
+agree "SIRT, view groups" 4 0.001 --view-groups 2 --method sirt --iterations 4
 agree "SIRT" 3 0.001 --method sirt --iterations 4
 agree "CGLS" 4 0.001 --method cgls --iterations 3
 agree "FISTA with total variation" 3 0.1 --method fista --iterations 3 --strength 0.01
