@@ -282,6 +282,10 @@ int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_
 	DO(lib(tomos_file_describe(file, &info)));
 	if (info.content == TOMOS_PROJECTIONS || (!info.has_grid && is_scan(path, &s->file)))
 		DO(failed("'%s' holds projections, not a volume", path));
+	if (strcmp(info.value_unit, "HU") == 0)
+		DO(failed("'%s' is in Hounsfield units, and line integrals are those of "
+			  "attenuation; reconstruct it without --hu",
+			path));
 	DO(file_volume_grid(s, file, &info, grid));
 	DO(file_read_all(file, path, volume));
 done:

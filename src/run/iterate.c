@@ -103,6 +103,11 @@ static tomos_status check_shape(const FileRun *r, SlabFile which, const tomos_fi
 	const int64_t rays[3] = {g->count, cropped ? r->slices : g->rows, g->columns};
 	const int64_t *wanted = which == FILE_RAYS ? rays : volume;
 	char has[96], words[96];
+	if (which == FILE_START && strcmp(file->units.value, "HU") == 0)
+		return fail(TOMOS_BAD_FILE,
+			"the start: '%s' is in Hounsfield units, not in attenuation; reconstruct "
+			"it without the option 'hu'",
+			r->iterative.names[which]);
 	bool sinogram = which == FILE_RAYS && g->rows == 1 && file->shape[0] == 1 &&
 			file->shape[1] == g->count && file->shape[2] == g->columns;
 	if (sinogram || memcmp(file->shape, wanted, sizeof volume) == 0)

@@ -180,6 +180,13 @@ has "says so" err "a norm above 1e-06 may help"
 absent d.h5
 check "no norm" 2 recon s.h5 --method pdhg --norm=-1 -o d.h5
 check "a norm for nothing" 2 recon s.h5 --method sirt --norm 3 -o d.h5
+# Hounsfield units are no attenuation.
+check "a volume in Hounsfield units" 0 recon s.h5 --hu 0.02 -o hu.h5
+check "as a start" 1 recon s.h5 --method sirt --iterations 1 --start hu.h5 -o d.h5
+has "its message" err "the start: 'hu.h5' is in Hounsfield units"
+check "as an object" 1 project hu.h5 --views 3 -o d.h5
+has "its message" err "'hu.h5' is in Hounsfield units"
+absent d.h5
 rm -f large.h5
 # Lines in a log: at most one for the start and each tenth, none when quiet.
 check "a log" 0 project random --count 20 --samples $samples --rows 100 --columns 100 --views 100 -o log.h5
