@@ -143,17 +143,20 @@ static tomos_status grow(Lanczos *l, Tridiagonal *t)
 	return TOMOS_OK;
 }
 
-/* The start vector is A' times ones, or A'A times pseudo-random numbers, so that it is 0 outside a
- * mask; the numbers are a volume's, so that they do not depend on how projections are stored. */
+/* The start vector is A' times ones or pseudo-random numbers, so that it is 0 outside a mask. With
+ * entries of either sign, the numbers are projections of random volumes, so that they do not depend
+ * on how projections are stored (op/normal.c). */
 static tomos_status start(Lanczos *l)
 {
+	const tomos_op *op = l->op;
 	NormVectors *r = &l->vectors;
 	double length;
-	if (l->op->entries == ENTRIES_POSITIVE) {
-		TRY(vector_fill(&l->op->range, 1, r->left[0]));
+	if (op->entries == ENTRIES_SIGNED) {
+		TRY(fill_scattered(&op->domain, r->right[0]));
+		TRY(op_forward(op, r->right[0], r->left[0]));
 	} else {
-		TRY(fill_scattered(&l->op->domain, r->right[0]));
-		TRY(op_forward(l->op, r->right[0], r->left[0]));
+		TRY(op->entries == ENTRIES_POSITIVE ? vector_fill(&op->range, 1, r->left[0])
+						    : fill_scattered(&op->range, r->left[0]));
 	}
 	TRY(op_adjoint(l->op, l->vectors.left[0], l->vectors.right[0]));
 	return normalise(&l->op->domain, l->vectors.right[0], &length);
