@@ -99,7 +99,7 @@ static void kernel(void **state)
 	for (int i = 0; i < N * N; i += 37) {
 		int x = i % N, y = i / N;
 		double error = out[1][y][x] - 2 * entry(&s, period, x - 3, y - 7);
-		if (fabs(error) > 1e-6 * largest)
+		if (fabs(error) > 2e-6 * largest) /* A and A' are each accurate to 1e-6 */
 			fail_msg("voxel %d, %d: error %.2g", x, y, error / largest);
 	}
 	tomos_op_free(normal);
