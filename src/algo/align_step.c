@@ -201,9 +201,9 @@ tomos_status align_step(const tomos_op *A, const float *x, const float *residual
 	Joint j = {.A = A,
 		.X = &A->domain,
 		.Y = &A->range,
-		.image = {A->range.backend, {1, shape[1], shape[2]}, pixels},
+		.image = {A->range.backend, {1, shape[1], shape[2]}, pixels, NULL},
 		.columns_space = {A->range.backend, {shape[0] * count, shape[1], shape[2]},
-			shape[0] * count * pixels},
+			shape[0] * count * pixels, NULL},
 		.count = count,
 		.views = shape[0]};
 	Vectors v = {.r = NULL};
