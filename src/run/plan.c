@@ -20,9 +20,10 @@ enum {
 	WORK_COPIES = 8,  /* copies of the rows: filtered, and reordered for kernels */
 	/* Data in device memory: bytes of slabs of the volume of THICK slices or more, and of the
 	 * pieces of uploads and downloads. */
-	LARGEST_SLAB = 512 << 20,
+	LARGEST_SLAB = 1 << 30,
 	LARGEST_PIECE = 64 << 20,
 	LEAST_PIECE = 4 << 20,
+	ITERATED = 64, /* slices of a slab in which a device iterates, where they fit */
 };
 
 bool run_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first)
@@ -177,10 +178,12 @@ static double slab_bytes(const FileRun *r, int64_t count)
 	       fourier_work(r, &slab, rows);
 }
 
-/* Smallest thickness of a slab, if there are several, that leaves time to overlap. */
+/* Smallest thickness of a slab, if there are several, that leaves time to overlap. Iterations take
+ * longer than reading and writing, and are fastest on a device with many slices. */
 static int64_t overlapping(const FileRun *r)
 {
-	return max64(THICK, (r->share.count + SLABS - 1) / SLABS);
+	int64_t least = r->iterates && r->backend->device != 0 ? ITERATED : THICK;
+	return max64(least, (r->share.count + SLABS - 1) / SLABS);
 }
 
 /* Whether chunks of the scan reach over several slabs, and each slab unpacks them again. */

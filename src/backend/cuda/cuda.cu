@@ -44,7 +44,7 @@ static tomos_status make_parts(CudaDevice *d)
 {
 	CUDA_TRY(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "making a stream");
 	CUDA_TRY(cudaMalloc((void **)&d->partial, SUM_BLOCKS * sizeof(double)), "opening it");
-	CUDA_TRY(cudaHostAlloc((void **)&d->total, sizeof(double), cudaHostAllocMapped),
+	CUDA_TRY(cudaHostAlloc((void **)&d->total, SMALL_BYTES, cudaHostAllocMapped),
 		"opening it");
 	CUDA_TRY(cudaHostGetDevicePointer((void **)&d->total_device, d->total, 0), "opening it");
 	CUDA_TRY(cudaEventCreateWithFlags(&d->entered, cudaEventDisableTiming), "making an event");
@@ -372,6 +372,7 @@ static const BackendMemory cuda_memory = {
 	.unpin = cuda_unpin,
 	.copy_begin = cuda_copy_begin,
 	.copy_end = cuda_copy_end,
+	.resident = true,
 	.limit_scratch = cuda_limit_scratch,
 	.free_bytes = cuda_free_bytes,
 	.counts = cuda_counts,
