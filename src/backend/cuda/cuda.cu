@@ -372,7 +372,6 @@ static const BackendMemory cuda_memory = {
 	.unpin = cuda_unpin,
 	.copy_begin = cuda_copy_begin,
 	.copy_end = cuda_copy_end,
-	.resident = true,
 	.limit_scratch = cuda_limit_scratch,
 	.free_bytes = cuda_free_bytes,
 	.counts = cuda_counts,
