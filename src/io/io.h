@@ -303,12 +303,19 @@ void reserve_close(Reserve **reserve);
 tomos_status flat_cut(int descriptor, const char *path, int64_t bytes);
 tomos_status flat_close(int *descriptor, const char *path); /* -1: already closed */
 
+/* A grid as the header of a file gives it, x y z. */
+typedef struct {
+	double first[3], step[3];
+	bool known;
+} GridNumbers;
+
 /* A header followed by the numbers. */
 typedef struct {
 	int descriptor;
 	int64_t size, data; /* of the file; offset of the numbers */
 	bool fortran;       /* the first axis varies fastest */
 	Reserve *reserve;   /* writing: NULL, or what plain_begin has opened */
+	GridNumbers grid;   /* of formats whose header has a place for it */
 } Plain;
 /* Rejects a file whose size does not match its shape. */
 tomos_status plain_check(const Plain *plain, File *file, const char *path);
@@ -333,16 +340,14 @@ tomos_status plain_file_write(
 tomos_status plain_file_read_box(File *file, const Samples *samples, int threads, void *stored);
 tomos_status plain_file_finish(File *file);
 tomos_status plain_file_read_back(File *file, int64_t index, void *stored);
+tomos_status plain_file_get(const File *file, const char *name, double **values, int64_t shape[2]);
+tomos_status plain_file_put(
+	File *file, const char *name, const double *values, const int64_t shape[2]);
 void plain_file_close(File *file);
 #define PLAIN_FORMAT \
 	.read = plain_file_read, .read_box = plain_file_read_box, .write = plain_file_write, \
 	.finish = plain_file_finish, .read_back = plain_file_read_back, .close = plain_file_close
 
-/* A grid as the header of a file gives it, x y z. */
-typedef struct {
-	double first[3], step[3];
-	bool known;
-} GridNumbers;
 /* `get` and `put` of a format that keeps its grid here. */
 tomos_status grid_get(const GridNumbers *grid, const File *file, const char *name, double **values,
 	int64_t shape[2]);

@@ -23,7 +23,6 @@ enum {
 typedef struct {
 	Plain plain; /* of the data; the first member, for plain_file_read */
 	char *data_path;
-	GridNumbers grid;
 	/* writing */
 	int header; /* descriptor of a .mhd header; -1: header and data in one file */
 	char *data_temporary;
@@ -238,7 +237,7 @@ static tomos_status open_data(File *file, Mhd *mhd, const Header *h)
  * otherwise; spacings of 1 are those of a file without any. */
 static void take_grid(Mhd *mhd, const Header *h)
 {
-	GridNumbers *grid = &mhd->grid;
+	GridNumbers *grid = &mhd->plain.grid;
 	bool sized = false;
 	grid->known = h->has_spacing;
 	for (int i = 0; i < DIMENSIONS; i++) {
@@ -327,13 +326,14 @@ static void put_comments(const File *file, char *text, int bytes)
 }
 
 /* Comments fill the header, so that the data of a .mha always have the same offset. */
-static tomos_status write_text(File *file, const Mhd *mhd)
+static tomos_status mhd_seal(File *file)
 {
+	const Mhd *mhd = file->own;
 	const int64_t *n = file->shape;
-	const double *first = mhd->grid.first, *step = mhd->grid.step;
+	const double *first = mhd->plain.grid.first, *step = mhd->plain.grid.step;
 	bool local = mhd->header < 0;
 	char text[HEADER], rest[HEADER], grid[288] = "";
-	if (mhd->grid.known)
+	if (mhd->plain.grid.known)
 		snprintf(grid, sizeof grid,
 			"TransformMatrix = %d 0 0 0 %d 0 0 0 %d\nOffset = %.17g %.17g %.17g\n"
 			"ElementSpacing = %.17g %.17g %.17g\n%s",
@@ -409,11 +409,6 @@ static tomos_status mhd_write(
 	return plain_write(file, &mhd->plain, first, count, threads, stored);
 }
 
-static tomos_status mhd_seal(File *file)
-{
-	return write_text(file, file->own);
-}
-
 static tomos_status mhd_sources(const File *file, TakePath take, void *user)
 {
 	const Mhd *mhd = file->own;
@@ -424,7 +419,7 @@ static tomos_status mhd_sources(const File *file, TakePath take, void *user)
 static tomos_status mhd_finish(File *file)
 {
 	Mhd *mhd = file->own;
-	TRY(write_text(file, mhd));
+	TRY(mhd_seal(file));
 	TRY(plain_finish(file, &mhd->plain));
 	TRY(flat_close(&mhd->header, file->path));
 	if (!mhd->data_temporary || mhd->published)
@@ -446,23 +441,6 @@ static void mhd_close(File *file)
 	mem_free(mhd);
 }
 
-/* ---- the grid -------------------------------------------------------------------------------- */
-
-static tomos_status mhd_get(const File *file, const char *name, double **values, int64_t shape[2])
-{
-	const Mhd *mhd = file->own;
-	return grid_get(&mhd->grid, file, name, values, shape);
-}
-
-static tomos_status mhd_put(
-	File *file, const char *name, const double *values, const int64_t shape[2])
-{
-	Mhd *mhd = file->own;
-	(void)shape;
-	grid_put(&mhd->grid, file, name, values);
-	return TOMOS_OK;
-}
-
 const Format format_mhd = {
 	.name = "mhd",
 	.endings = "mhd|mha",
@@ -477,6 +455,6 @@ const Format format_mhd = {
 	.read_back = plain_file_read_back,
 	.sources = mhd_sources,
 	.close = mhd_close,
-	.get = mhd_get,
-	.put = mhd_put,
+	.get = plain_file_get,
+	.put = plain_file_put,
 };

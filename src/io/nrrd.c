@@ -16,7 +16,6 @@ enum { LARGEST_HEADER = 1 << 16, HEADER = 1024, DIMENSIONS = 3 };
 
 typedef struct {
 	Plain plain; /* first, for the functions of plain files */
-	GridNumbers grid;
 	char *data_path;
 } Nrrd;
 
@@ -344,7 +343,7 @@ static tomos_status open_header(File *file, Nrrd *own, Header *h)
 	bool native = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 	file->element = h->element;
 	file->element.swapped = h->big != native && h->element.bytes > 1;
-	take_grid(&own->grid, h);
+	take_grid(&own->plain.grid, h);
 	memcpy(file->units.length, h->unit, sizeof h->unit);
 	memcpy(file->units.value, h->sample_unit, sizeof h->sample_unit);
 	return file->bare ? TOMOS_OK : open_data(file, own, h);
@@ -398,10 +397,11 @@ static const char *type_name(Element element)
 }
 
 /* A comment fills the header, so that the data always have the same offset. */
-static tomos_status write_header(const File *file, const Nrrd *own)
+static tomos_status nrrd_seal(File *file)
 {
+	const Nrrd *own = file->own;
 	const int64_t *n = file->shape;
-	const double *first = own->grid.first, *step = own->grid.step;
+	const double *first = own->plain.grid.first, *step = own->plain.grid.step;
 	char text[HEADER + 1], grid[512] = "", units[128] = "", sample[64] = "";
 	const FileUnits *u = &file->units;
 	const char *type = type_name(file->element);
@@ -410,7 +410,7 @@ static tomos_status write_header(const File *file, const Nrrd *own)
 			u->length, u->length);
 	if (u->value[0])
 		snprintf(sample, sizeof sample, "sample units: \"%s\"\n", u->value);
-	if (own->grid.known)
+	if (own->plain.grid.known)
 		snprintf(grid, sizeof grid,
 			"space: left-posterior-superior\n"
 			"space directions: (%.17g,0,0) (0,%.17g,0) (0,0,%.17g)\n"
@@ -435,16 +435,11 @@ static tomos_status nrrd_create(File *file)
 	return plain_begin(file, &own->plain);
 }
 
-static tomos_status nrrd_seal(File *file)
-{
-	return write_header(file, file->own);
-}
-
 static tomos_status nrrd_finish(File *file)
 {
 	Nrrd *own = file->own;
 	if (own->plain.descriptor >= 0)
-		TRY(write_header(file, own));
+		TRY(nrrd_seal(file));
 	return plain_finish(file, &own->plain);
 }
 
@@ -453,21 +448,6 @@ static void nrrd_close(File *file)
 	Nrrd *own = file->own;
 	mem_free(own->data_path);
 	plain_file_close(file);
-}
-
-static tomos_status nrrd_get(const File *file, const char *name, double **values, int64_t shape[2])
-{
-	const Nrrd *own = file->own;
-	return grid_get(&own->grid, file, name, values, shape);
-}
-
-static tomos_status nrrd_put(
-	File *file, const char *name, const double *values, const int64_t shape[2])
-{
-	Nrrd *own = file->own;
-	(void)shape;
-	grid_put(&own->grid, file, name, values);
-	return TOMOS_OK;
 }
 
 const Format format_nrrd = {
@@ -484,6 +464,6 @@ const Format format_nrrd = {
 	.read_back = plain_file_read_back,
 	.sources = nrrd_sources,
 	.close = nrrd_close,
-	.get = nrrd_get,
-	.put = nrrd_put,
+	.get = plain_file_get,
+	.put = plain_file_put,
 };

@@ -19,7 +19,6 @@ static const char trailer[] = "\n  </AppendedData>\n</VTKFile>\n";
 
 typedef struct {
 	Plain plain; /* first, for the functions of plain files */
-	GridNumbers grid;
 } Vti;
 
 static const struct {
@@ -301,7 +300,7 @@ static tomos_status open_header(File *file, Vti *own, Header *h)
 	TRY(find_tags(h, &tags));
 	TRY(take_shape(file, h, &tags, low));
 	TRY(take_type(file, h, &tags));
-	take_grid(&own->grid, h, &tags, low);
+	take_grid(&own->plain.grid, h, &tags, low);
 	take_units(file, h, &tags);
 	TRY(describe_array(file, h, &tags, &array));
 	return file->bare ? TOMOS_OK : open_array(file, &own->plain, &array);
@@ -331,10 +330,11 @@ static const char *type_name(Element element)
 }
 
 /* Blanks fill the header, so that the data always have the same offset. */
-static tomos_status write_header(const File *file, const Vti *own)
+static tomos_status vti_seal(File *file)
 {
+	const Vti *own = file->own;
 	const int64_t *n = file->shape;
-	const GridNumbers *g = &own->grid;
+	const GridNumbers *g = &own->plain.grid;
 	char text[HEADER], extent[128], grid[256] = "", label[128] = "", units[UNITS_TEXT];
 	const char *name = file->content == TOMOS_PROJECTIONS ? "projections" : "volume";
 	uint64_t bytes = (uint64_t)(n[0] * n[1] * n[2] * file->element.bytes);
@@ -380,11 +380,6 @@ static tomos_status vti_create(File *file)
 	return plain_begin(file, &own->plain);
 }
 
-static tomos_status vti_seal(File *file)
-{
-	return write_header(file, file->own);
-}
-
 static tomos_status vti_finish(File *file)
 {
 	Vti *own = file->own;
@@ -394,25 +389,10 @@ static tomos_status vti_finish(File *file)
 	if (own->plain.descriptor < 0)
 		return TOMOS_OK;
 	reserve_close(&own->plain.reserve);
-	TRY(write_header(file, own));
+	TRY(vti_seal(file));
 	TRY(flat_write(own->plain.descriptor, file->path, end, trailer, length));
 	TRY(flat_cut(own->plain.descriptor, file->path, end + length));
 	return flat_close(&own->plain.descriptor, file->path);
-}
-
-static tomos_status vti_get(const File *file, const char *name, double **values, int64_t shape[2])
-{
-	const Vti *own = file->own;
-	return grid_get(&own->grid, file, name, values, shape);
-}
-
-static tomos_status vti_put(
-	File *file, const char *name, const double *values, const int64_t shape[2])
-{
-	Vti *own = file->own;
-	(void)shape;
-	grid_put(&own->grid, file, name, values);
-	return TOMOS_OK;
 }
 
 const Format format_vti = {
@@ -428,6 +408,6 @@ const Format format_vti = {
 	.seal = vti_seal,
 	.read_back = plain_file_read_back,
 	.close = plain_file_close,
-	.get = vti_get,
-	.put = vti_put,
+	.get = plain_file_get,
+	.put = plain_file_put,
 };
