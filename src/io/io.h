@@ -244,6 +244,13 @@ void copy_strided(char *to, int64_t to_stride, const char *from, int64_t from_st
 /* "float32", "uint16", ...; NULL if there is no such type. */
 const char *element_name(Element element);
 bool element_named(const char *name, Element *element);
+/* The types of a format with their names, of which the first is written: "a|b|c". */
+typedef struct {
+	const char *names;
+	Element element;
+} ElementNames;
+const char *element_names(const ElementNames *list, int count, Element element); /* "": none */
+void text_trim(char *text); /* blanks at its end */
 /* Rejects values outside the range of float; `path` is used in the message. */
 tomos_status element_convert(
 	Element element, const void *stored, int64_t count, float *data, const char *path);
@@ -325,6 +332,8 @@ tomos_status plain_read_box(
 	const File *file, const Plain *plain, const Samples *samples, int threads, void *stored);
 /* To be called when the file is open for writing and `data` is known: prepares large outputs. */
 tomos_status plain_begin(const File *file, Plain *plain);
+/* Opens the file for writing, its data `data` bytes after its begin, and does that. */
+tomos_status plain_create(File *file, Plain *plain, int64_t data);
 tomos_status plain_write(const File *file, const Plain *plain, int64_t first, int64_t count,
 	int threads, const void *stored);
 tomos_status plain_read_back(const File *file, const Plain *plain, int64_t index, void *stored);

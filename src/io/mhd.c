@@ -46,10 +46,7 @@ typedef struct {
 	Element element;
 } Header;
 
-static const struct {
-	const char *name;
-	Element element;
-} types[] = {{"MET_CHAR", {'i', 1, false}}, {"MET_UCHAR", {'u', 1, false}},
+static const ElementNames types[] = {{"MET_CHAR", {'i', 1, false}}, {"MET_UCHAR", {'u', 1, false}},
 	{"MET_SHORT", {'i', 2, false}}, {"MET_USHORT", {'u', 2, false}},
 	{"MET_INT", {'i', 4, false}}, {"MET_UINT", {'u', 4, false}}, {"MET_LONG", {'i', 4, false}},
 	{"MET_ULONG", {'u', 4, false}}, {"MET_LONG_LONG", {'i', 8, false}},
@@ -95,7 +92,7 @@ static bool is_true(const char *value)
 static tomos_status take_type(Header *h, const char *value)
 {
 	for (int i = 0; i < COUNT(types); i++)
-		if (strcasecmp(value, types[i].name) == 0)
+		if (strcasecmp(value, types[i].names) == 0)
 			h->element = types[i].element;
 	return h->element.bytes
 		       ? TOMOS_OK
@@ -137,13 +134,6 @@ static tomos_status take_line(Header *h, const char *key, const char *value)
 	return TOMOS_OK;
 }
 
-static void trim(char *text)
-{
-	size_t length = strlen(text);
-	while (length > 0 && strchr(" \t\r", text[length - 1]))
-		text[--length] = 0;
-}
-
 /* Parses up to the line ElementDataFile, which is the last. */
 static tomos_status parse(Header *h)
 {
@@ -156,8 +146,8 @@ static tomos_status parse(Header *h)
 			continue;
 		*equal = 0;
 		char *value = equal + 1 + strspn(equal + 1, " \t");
-		trim(at);
-		trim(value);
+		text_trim(at);
+		text_trim(value);
 		TRY(take_line(h, at, value));
 		h->local = next - h->text;
 	}
@@ -294,15 +284,6 @@ static tomos_status mhd_open(File *file, const tomos_file_options *options)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static const char *type_name(Element element)
-{
-	for (int i = 0; i < COUNT(types); i++)
-		if (types[i].element.kind == element.kind &&
-			types[i].element.bytes == element.bytes)
-			return types[i].name;
-	return "";
-}
-
 static const char *last_part(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -345,7 +326,7 @@ static tomos_status mhd_seal(File *file)
 		"CompressedData = False\n%sDimSize = %lld %lld %lld\nElementType = %s\n"
 		"ElementDataFile = %s\n",
 		__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? "True" : "False", grid, (long long)n[2],
-		(long long)n[1], (long long)n[0], type_name(file->element),
+		(long long)n[1], (long long)n[0], element_names(types, COUNT(types), file->element),
 		local ? "LOCAL" : last_part(mhd->data_path));
 	if (length > HEADER - 32 - UNITS_TEXT)
 		return fail(TOMOS_BAD_VALUE, "'%s': the name is too long for a MetaImage file",
@@ -392,9 +373,7 @@ static tomos_status mhd_create(File *file)
 	TRY(mhd_new(file, &mhd));
 	if (path_ends_in(file->path, ".mhd"))
 		return create_data(file, mhd);
-	mhd->plain.data = HEADER;
-	TRY(file_descriptor(file, &mhd->plain.descriptor));
-	return plain_begin(file, &mhd->plain);
+	return plain_create(file, &mhd->plain, HEADER);
 }
 
 static tomos_status mhd_write(

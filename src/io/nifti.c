@@ -402,13 +402,11 @@ static tomos_status nifti_create(File *file)
 	bool large = max64(n[0], max64(n[1], n[2])) > LARGEST_1;
 	own->layout = &layouts[large];
 	own->packed = path_ends_in(file->path, ".gz");
-	own->plain.data = own->layout->size + 4;
 	if (!large && file->element.kind != 'f') { /* what the header can hold */
 		file->scale = float_as_written((float)file->scale);
 		file->offset = float_as_written((float)file->offset);
 	}
-	TRY(file_descriptor(file, &own->plain.descriptor));
-	return plain_begin(file, &own->plain);
+	return plain_create(file, &own->plain, own->layout->size + 4);
 }
 
 static tomos_status nifti_finish(File *file)

@@ -37,10 +37,7 @@ typedef struct {
 	Element element;
 } Header;
 
-static const struct {
-	const char *names; /* the first is written */
-	Element element;
-} types[] = {{"int8|signed char|int8_t", {'i', 1, false}},
+static const ElementNames types[] = {{"int8|signed char|int8_t", {'i', 1, false}},
 	{"uint8|uchar|unsigned char|uint8_t", {'u', 1, false}},
 	{"int16|short|short int|signed short|signed short int|int16_t", {'i', 2, false}},
 	{"uint16|ushort|unsigned short|unsigned short int|uint16_t", {'u', 2, false}},
@@ -178,18 +175,11 @@ static tomos_status take_field(Header *h, const char *field, const char *value)
 	return TOMOS_OK;
 }
 
-static void trim(char *text)
-{
-	size_t length = strlen(text);
-	while (length > 0 && strchr(" \t\r", text[length - 1]))
-		text[--length] = 0;
-}
-
 /* One line; "key:=value" and comments do not concern the numbers. */
 static tomos_status take_line(Header *h, char *line)
 {
 	char *colon = strchr(line, ':');
-	trim(line);
+	text_trim(line);
 	if (line[0] == '#' || !colon || colon[1] == '=')
 		return TOMOS_OK;
 	*colon = 0;
@@ -207,7 +197,7 @@ static tomos_status parse(Header *h)
 				"'%s': no empty line ends the NRRD header in its first %d bytes",
 				h->path, LARGEST_HEADER);
 		at[length] = 0;
-		trim(at);
+		text_trim(at);
 		h->length = next - h->text;
 		if (!at[0])
 			break;
@@ -294,7 +284,7 @@ static tomos_status unpack(File *file, Nrrd *own, const Header *h)
 	tomos_status status = gzip_unpack(
 		plain->descriptor, own->data_path, plain->data, plain->size, bytes, &unpacked);
 	(void)flat_close(&plain->descriptor, own->data_path);
-	*plain = (Plain){.descriptor = unpacked, .size = bytes, .data = skip};
+	*plain = (Plain){.descriptor = unpacked, .size = bytes, .data = skip, .grid = plain->grid};
 	file->unpacked = true;
 	return status;
 }
@@ -387,15 +377,6 @@ static tomos_status nrrd_sources(const File *file, TakePath take, void *user)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static const char *type_name(Element element)
-{
-	for (int i = 0; i < COUNT(types); i++)
-		if (types[i].element.kind == element.kind &&
-			types[i].element.bytes == element.bytes)
-			return types[i].names;
-	return "";
-}
-
 /* A comment fills the header, so that the data always have the same offset. */
 static tomos_status nrrd_seal(File *file)
 {
@@ -404,7 +385,7 @@ static tomos_status nrrd_seal(File *file)
 	const double *first = own->plain.grid.first, *step = own->plain.grid.step;
 	char text[HEADER + 1], grid[512] = "", units[128] = "", sample[64] = "";
 	const FileUnits *u = &file->units;
-	const char *type = type_name(file->element);
+	const char *type = element_names(types, COUNT(types), file->element);
 	if (u->length[0])
 		snprintf(units, sizeof units, "space units: \"%s\" \"%s\" \"%s\"\n", u->length,
 			u->length, u->length);
@@ -430,9 +411,7 @@ static tomos_status nrrd_create(File *file)
 {
 	Nrrd *own;
 	TRY(nrrd_new(file, &own));
-	own->plain.data = HEADER;
-	TRY(file_descriptor(file, &own->plain.descriptor));
-	return plain_begin(file, &own->plain);
+	return plain_create(file, &own->plain, HEADER);
 }
 
 static tomos_status nrrd_finish(File *file)

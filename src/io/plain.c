@@ -71,6 +71,13 @@ void plain_close(const File *file, Plain *plain)
 	(void)flat_close(&plain->descriptor, file->path);
 }
 
+tomos_status plain_create(File *file, Plain *plain, int64_t data)
+{
+	plain->data = data;
+	TRY(file_descriptor(file, &plain->descriptor));
+	return plain_begin(file, plain);
+}
+
 tomos_status plain_write(const File *file, const Plain *plain, int64_t first, int64_t count,
 	int threads, const void *stored)
 {

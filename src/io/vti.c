@@ -21,13 +21,10 @@ typedef struct {
 	Plain plain; /* first, for the functions of plain files */
 } Vti;
 
-static const struct {
-	const char *name;
-	Element element;
-} types[] = {{"Int8", {'i', 1, false}}, {"UInt8", {'u', 1, false}}, {"Int16", {'i', 2, false}},
-	{"UInt16", {'u', 2, false}}, {"Int32", {'i', 4, false}}, {"UInt32", {'u', 4, false}},
-	{"Int64", {'i', 8, false}}, {"UInt64", {'u', 8, false}}, {"Float32", {'f', 4, false}},
-	{"Float64", {'f', 8, false}}};
+static const ElementNames types[] = {{"Int8", {'i', 1, false}}, {"UInt8", {'u', 1, false}},
+	{"Int16", {'i', 2, false}}, {"UInt16", {'u', 2, false}}, {"Int32", {'i', 4, false}},
+	{"UInt32", {'u', 4, false}}, {"Int64", {'i', 8, false}}, {"UInt64", {'u', 8, false}},
+	{"Float32", {'f', 4, false}}, {"Float64", {'f', 8, false}}};
 
 /* ---- tags ------------------------------------------------------------------------------------ */
 
@@ -162,7 +159,7 @@ static tomos_status take_type(File *file, Header *h, const Tags *t)
 	bool big = attribute_is(h, t->file, "byte_order", "BigEndian");
 	const char *name = attribute(h, t->array, "type");
 	for (int i = 0; name && i < COUNT(types); i++)
-		if (strcmp(name, types[i].name) == 0)
+		if (strcmp(name, types[i].names) == 0)
 			file->element = types[i].element;
 	if (!file->element.bytes)
 		return reject(h, "numbers of this type");
@@ -284,7 +281,7 @@ static tomos_status open_array(File *file, Plain *plain, VtiArray *array)
 	}
 	tomos_status status = vti_unpack(array, &unpacked);
 	(void)flat_close(&plain->descriptor, file->path);
-	*plain = (Plain){.descriptor = unpacked, .size = array->bytes};
+	*plain = (Plain){.descriptor = unpacked, .size = array->bytes, .grid = plain->grid};
 	file->unpacked = true;
 	return status;
 }
@@ -319,15 +316,6 @@ static tomos_status vti_open(File *file, const tomos_file_options *options)
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
-
-static const char *type_name(Element element)
-{
-	for (int i = 0; i < COUNT(types); i++)
-		if (types[i].element.kind == element.kind &&
-			types[i].element.bytes == element.bytes)
-			return types[i].name;
-	return "";
-}
 
 /* Blanks fill the header, so that the data always have the same offset. */
 static tomos_status vti_seal(File *file)
@@ -364,7 +352,7 @@ static tomos_status vti_seal(File *file)
 		"  <AppendedData encoding=\"raw\">\n",
 		units[0] ? ", " : "", units,
 		__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? "BigEndian" : "LittleEndian", extent, grid,
-		extent, name, type_name(file->element), name, label);
+		extent, name, element_names(types, COUNT(types), file->element), name, label);
 	memset(text + length, ' ', (size_t)(HEADER - length));
 	text[HEADER - LENGTH - 1] = '_';
 	memcpy(text + HEADER - LENGTH, &bytes, LENGTH);
@@ -375,9 +363,7 @@ static tomos_status vti_create(File *file)
 {
 	Vti *own;
 	TRY(vti_new(file, &own));
-	own->plain.data = HEADER;
-	TRY(file_descriptor(file, &own->plain.descriptor));
-	return plain_begin(file, &own->plain);
+	return plain_create(file, &own->plain, HEADER);
 }
 
 static tomos_status vti_finish(File *file)

@@ -420,6 +420,29 @@ static void vti_rejections(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
+/* Data that are unpacked keep the grid of their header. */
+static void packed_grids(void **state)
+{
+	(void)state;
+	static const char nrrd[] = "NRRD0005\ntype: uint8\ndimension: 3\nsizes: 1 1 1\n"
+				   "space: left-posterior-superior\n"
+				   "space directions: (0.5,0,0) (0,0.25,0) (0,0,2)\n"
+				   "space origin: (1,2,3)\nencoding: gzip\n\n";
+	static const char vti[] = VTI "><ImageData WholeExtent=\"0 0 0 0 0 0\" Origin=\"1 2 3\" "
+				      "Spacing=\"0.5 0.25 2\"><Piece><PointData>"
+				      "<DataArray type=\"UInt8\" format=\"binary\">AQAAAAc=";
+	const tomos_grid grid = {{1, 1, 1}, {1, 2, 3}, {0.5, 0.25, 2}};
+	FILE *to = fopen(at("grid.nrrd"), "wb");
+	assert_non_null(to);
+	assert_int_equal(fwrite(nrrd, 1, sizeof nrrd - 1, to), sizeof nrrd - 1);
+	add_member(to, (const unsigned char *)"\7", 1);
+	assert_int_equal(fclose(to), 0);
+	put_file(at("grid.vti"), vti, sizeof vti - 1);
+	assert_grid(at("grid.nrrd"), &grid);
+	assert_grid(at("grid.vti"), &grid);
+	assert_int_equal(mem_live(), 0);
+}
+
 #define CELLS "><ImageData WholeExtent=\"0 1 0 1 0 1\"><Piece>"
 
 /* One number in base64: its length encoded with it or by itself, of 4 or 8 bytes; and an array that
@@ -463,6 +486,7 @@ int main(void)
 		cmocka_unit_test(nifti_rejections),
 		cmocka_unit_test(nrrd_rejections),
 		cmocka_unit_test(vti_rejections),
+		cmocka_unit_test(packed_grids),
 		cmocka_unit_test(vti_places),
 		cmocka_unit_test(second_commit),
 		cmocka_unit_test(unpacked),

@@ -13,9 +13,7 @@ static const CpuLevel *const levels[] = {
 #ifdef TOMOS_HAS_LEVEL_neon
 	&cpu_level_neon,
 #endif
-#ifdef TOMOS_HAS_LEVEL_base
 	&cpu_level_base,
-#endif
 };
 
 static bool processor_has(const char *name)
