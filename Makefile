@@ -76,10 +76,11 @@ test-long:
 
 # Threads: what starts the command many times has no threads of its own to look at, nor have files and
 # geometries; scans of scanners and real ones are computed by the same threads as all others. QUICK: the
-# tests of threads themselves and of whole runs, which use the threads of all other parts; of addresses, all but heavy tests.
+# tests of threads themselves and of whole runs, which use the threads of all other parts; of addresses, all but
+# heavy tests and those that read the sources.
 sanitize:
 	@$(call build,asan) -t fast_tests
-	@cd build-asan && $(CTEST) -L fast $(if $(filter ON,$(QUICK)),-LE "^heavy$$")
+	@cd build-asan && $(CTEST) -L fast $(if $(filter ON,$(QUICK)),-LE "^(heavy|rules)$$")
 	@$(call build,tsan) -t $(if $(filter ON,$(QUICK)),fast_base fast_run tomos_command,fast_tests)
 	@cd build-tsan && $(STEADY) $(CTEST) -L fast $(if $(filter ON,$(QUICK)),-L "^(base|run)$$") \
 		-LE "^(io|geom|rules|install)$$" -E "_command|recipe|full_disk|measured|damaged_run|^test_cli$$|scanner|real_scans|^test_align$$"

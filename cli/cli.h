@@ -52,6 +52,7 @@ enum { CLI_GROUPS(LIBRARY_NUMBER, OWN_NUMBER) GROUP_COUNT };
 typedef struct settings {
 	CLI_GROUPS(LIBRARY_MEMBER, OWN_MEMBER)
 	uint64_t given[GROUP_COUNT]; /* bit i: row i of the group was given */
+	uint64_t units[GROUP_COUNT]; /* of these, lengths with a unit */
 	uint64_t typed[GROUP_COUNT]; /* given on the command line, not in a recipe */
 	bool of_scan;                /* the input is a scan, whose file may have a geometry */
 	bool folder;                 /* the output is a folder with one file per slice or view */
@@ -222,8 +223,13 @@ void shape_text(const int64_t shape[3], tomos_content content, char text[96]);
 int outputs_check(settings *s, const command *c);
 
 int file_read_all(tomos_file *file, const char *path, tomos_array *array);
-/* Reads a volume with its grid, from the file or centred with the given voxel size. */
-int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid);
+enum { UNIT = 16 }; /* room for the name of a unit */
+/* Opens a file, and warns about files missing from a stack. */
+int file_open(const settings *s, const char *path, tomos_file **file, tomos_file_info *info);
+/* Reads a volume with its grid, from the file or centred with the given voxel size, and the unit of
+ * its lengths. */
+int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid,
+	char unit[UNIT]);
 /* The grid stored in a file; n[0] is 0 if there is none. */
 int file_own_grid(const tomos_file *file, tomos_grid *grid);
 /* Warns if both grids are known and differ; `other` is inserted in the message. */
@@ -305,6 +311,8 @@ extent extent_of_grid(const tomos_grid *grid);
 extent extent_of_phantom(const tomos_phantom *phantom);
 /* The scan given by the options; detector and pixel size default to covering the whole object. */
 int scan_make(const settings *s, const extent *object, tomos_geometry **scan);
+/* The views as seen by `rows` rows from `row` on; slices of their own are put at z = 0. */
+void views_of_rows(const tomos_geometry *g, int64_t row, int64_t rows, tomos_view *views);
 bool scan_point_source(const tomos_geometry *scan);
 double source_detector(
 	const tomos_view *view); /* distance from the source to the detector's plane */
@@ -323,6 +331,9 @@ typedef struct scan_job {
 /* Rejects options that contradict what the scan says itself. */
 int job_make(const settings *s, scan_job *j);
 void job_free(scan_job *j);
+/* Does the work with the prepared scan of the options and their backend. */
+int job_prepared(const settings *s, bool axis_later,
+	int (*work)(const settings *s, tomos_prepared *prepared, tomos_backend *backend));
 void axis_say(const tomos_axis *axis, int64_t columns);
 void prep_say(const tomos_prep_report *report);
 int info_kernels(void);

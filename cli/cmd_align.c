@@ -171,18 +171,6 @@ static int check_outputs(const settings *s)
 
 int cmd_align(const settings *s)
 {
-	scan_job j = {.views = NULL};
-	tomos_prepared *prepared = NULL;
-	tomos_backend *backend = NULL;
-	int code;
-	DO(check_outputs(s));
-	DO(job_make(s, &j));
-	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
-	DO(lib(tomos_prepared_open(&prepared, &j.job, progress_shown())));
-	DO(align(s, prepared, backend));
-done:
-	tomos_prepared_close(prepared);
-	tomos_backend_close(backend);
-	job_free(&j);
-	return code;
+	int code = check_outputs(s);
+	return code == DONE ? job_prepared(s, false, align) : code;
 }

@@ -97,25 +97,13 @@ done:
 	return code;
 }
 
-/* A copy of the views, moved to rows from `row` on; slices of their own are put at z = 0. */
 static int middle_views(middle *m, const tomos_geometry *g, int64_t row)
 {
 	int64_t count = tomos_geometry_count(g);
-	const tomos_view *views = tomos_geometry_list(g);
-	double shift = (double)row + 0.5 * (double)(m->row.shape[1] - tomos_geometry_rows(g));
 	m->views = calloc((size_t)count, sizeof *m->views);
 	if (!m->views)
 		return failed("no memory for %lld views", (long long)count);
-	for (int64_t i = 0; i < count; i++) {
-		tomos_view *view = &m->views[i];
-		*view = views[i];
-		for (int a = 0; a < 3; a++)
-			view->det[a] += shift * view->v[a];
-		if (view->src[3] != TOMOS_POINT)
-			view->det[2] = 0;
-		if (view->src[3] == TOMOS_FAN_PER_ROW)
-			view->src[2] = 0;
-	}
+	views_of_rows(g, row, m->row.shape[1], m->views);
 	return DONE;
 }
 
@@ -364,18 +352,5 @@ done:
 
 int cmd_center(const settings *s)
 {
-	scan_job j = {.views = NULL};
-	tomos_prepared *prepared = NULL;
-	tomos_backend *backend = NULL;
-	int code;
-	DO(job_make(s, &j));
-	j.job.axis_later = 1;
-	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
-	DO(lib(tomos_prepared_open(&prepared, &j.job, progress_shown())));
-	DO(center(s, prepared, backend));
-done:
-	tomos_prepared_close(prepared);
-	tomos_backend_close(backend);
-	job_free(&j);
-	return code;
+	return job_prepared(s, true, center);
 }

@@ -118,9 +118,7 @@ int cmd_convert(const settings *s)
 	const char *to = s->operands[1];
 	copy c = {.from = NULL};
 	int code;
-	DO(lib(tomos_file_open(&c.from, s->operands[0], &s->file)));
-	c.info.bytes = sizeof c.info;
-	DO(lib(tomos_file_describe(c.from, &c.info)));
+	DO(file_open(s, s->operands[0], &c.from, &c.info));
 	DO(copy_meaning(s, &c));
 	DO(ends_with(to, ".json") || ends_with(to, ".txt") ? copy_geometry(s, &c)
 							   : copy_data(s, &c));

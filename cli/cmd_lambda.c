@@ -32,14 +32,13 @@ static int training_views(const settings *s, tomos_geometry **scan)
 {
 	const extent object = {.radius = s->phantom.radius, .height = s->phantom.radius};
 	tomos_file *file = NULL;
-	tomos_file_info info = {.bytes = sizeof info};
+	tomos_file_info info = {0};
 	int code;
 	if (s->operand_count == 0)
 		return s->views.views_file[0] ? load_views(s, 0, 0, scan)
 					      : scan_make(s, &object, scan);
 	DO(settings_reject(s, GROUP_scan, -1, "with a scan from a file"));
-	DO(lib(tomos_file_open(&file, s->operands[0], &s->file)));
-	DO(lib(tomos_file_describe(file, &info)));
+	DO(file_open(s, s->operands[0], &file, &info));
 	if (s->views.views_file[0])
 		DO(load_views_of(s, info.shape, scan));
 	else if (info.has_geometry)

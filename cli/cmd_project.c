@@ -41,7 +41,7 @@ static int project_noise(const settings *s, const tomos_array *data)
 
 /* Creates the output, projects the phantom or the volume, adds noise, writes. */
 static int project_into(const settings *s, const tomos_phantom *phantom, const tomos_grid *grid,
-	const tomos_array *volume)
+	const tomos_array *volume, const char *unit)
 {
 	const extent object = phantom ? extent_of_phantom(phantom) : extent_of_grid(grid);
 	tomos_backend *backend = NULL;
@@ -61,6 +61,8 @@ static int project_into(const settings *s, const tomos_phantom *phantom, const t
 		DO(pieces_forward(backend, grid, scan, &s->projector, volume, &data));
 	}
 	DO(project_noise(s, &data));
+	if (unit[0])
+		DO(lib(tomos_file_set_units(out.file, unit, NULL)));
 	DO(output_write(&out, &data, NULL, scan));
 done:
 	array_free(&data);
@@ -90,7 +92,7 @@ static int project_phantom(const settings *s)
 	int code;
 	DO(reject_projection(s));
 	DO(lib(tomos_phantom_named(&phantom, s->operands[0], &s->phantom)));
-	DO(project_into(s, phantom, NULL, NULL));
+	DO(project_into(s, phantom, NULL, NULL, ""));
 done:
 	tomos_phantom_free(phantom);
 	return code;
@@ -100,6 +102,7 @@ static int project_file(const settings *s)
 {
 	tomos_array volume = {0};
 	tomos_grid grid;
+	char unit[UNIT];
 	int code;
 	const char *path = s->operands[0],
 		   *nearest = tomos_name_nearest(tomos_phantom_names(), path);
@@ -107,8 +110,8 @@ static int project_file(const settings *s)
 	if (nearest[0] && access(path, F_OK) != 0)
 		DO(failed(
 			"there is no file '%s', and it is no phantom; nearest: %s", path, nearest));
-	DO(load_volume(s, s->operands[0], &volume, &grid));
-	DO(project_into(s, NULL, &grid, &volume));
+	DO(load_volume(s, s->operands[0], &volume, &grid, unit));
+	DO(project_into(s, NULL, &grid, &volume, unit));
 done:
 	array_free(&volume);
 	return code;

@@ -196,14 +196,13 @@ static int draw_bare(const settings *s, const montage *p, const double range[2])
 int cmd_show(const settings *s)
 {
 	tomos_file *file = NULL;
-	tomos_file_info info = {.bytes = sizeof info};
+	tomos_file_info info = {0};
 	montage p = {0};
 	double range[2] = {0, 1};
 	int code;
 	if (s->show.bare && !ends_with(s->output.output, ".png"))
 		return wrong_usage("--bare: '%s' must end in .png", s->output.output);
-	DO(lib(tomos_file_open(&file, s->operands[0], &s->file)));
-	DO(lib(tomos_file_describe(file, &info)));
+	DO(file_open(s, s->operands[0], &file, &info));
 	DO(show_plan(s, &info, &p));
 	DO(show_draw(file, &p));
 	DO(show_range(s, &p, &range[0], &range[1]));

@@ -273,13 +273,30 @@ static bool is_scan(const char *path, const tomos_file_options *o)
 	return info.flats > 0 || info.has_angles || info.has_geometry;
 }
 
-int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_grid *grid)
+int file_open(const settings *s, const char *path, tomos_file **file, tomos_file_info *info)
+{
+	int64_t number;
+	char after[304];
+	int code;
+	info->bytes = sizeof *info;
+	DO(lib(tomos_file_open(file, path, &s->file)));
+	DO(lib(tomos_file_describe(*file, info)));
+	DO(lib(tomos_file_gap(*file, &number, after, sizeof after)));
+	if (number >= 0)
+		note("warning: number %lld is missing after '%s'; the files are used as if they "
+		     "were complete\n",
+			(long long)number, after);
+done:
+	return code;
+}
+
+int load_volume(
+	const settings *s, const char *path, tomos_array *volume, tomos_grid *grid, char unit[UNIT])
 {
 	tomos_file *file = NULL;
-	tomos_file_info info = {.bytes = sizeof info};
+	tomos_file_info info = {0};
 	int code;
-	DO(lib(tomos_file_open(&file, path, &s->file)));
-	DO(lib(tomos_file_describe(file, &info)));
+	DO(file_open(s, path, &file, &info));
 	if (info.content == TOMOS_PROJECTIONS || (!info.has_grid && is_scan(path, &s->file)))
 		DO(failed("'%s' holds projections, not a volume", path));
 	if (strcmp(info.value_unit, "HU") == 0)
@@ -287,6 +304,7 @@ int load_volume(const settings *s, const char *path, tomos_array *volume, tomos_
 			  "attenuation; reconstruct it without --hu",
 			path));
 	DO(file_volume_grid(s, file, &info, grid));
+	snprintf(unit, UNIT, "%s", info.length_unit);
 	DO(file_read_all(file, path, volume));
 done:
 	tomos_file_close(file);
@@ -334,10 +352,9 @@ int fit_views(const char *path, const tomos_geometry *scan, tomos_array *data)
 int load_scan(const settings *s, const char *path, tomos_array *data, tomos_geometry **scan)
 {
 	tomos_file *file = NULL;
-	tomos_file_info info = {.bytes = sizeof info};
+	tomos_file_info info = {0};
 	int code;
-	DO(lib(tomos_file_open(&file, path, &s->file)));
-	DO(lib(tomos_file_describe(file, &info)));
+	DO(file_open(s, path, &file, &info));
 	if (info.content == TOMOS_VOLUME)
 		DO(failed("'%s' holds a volume, not projections", path));
 	if (s->views.views_file[0])

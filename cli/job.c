@@ -57,9 +57,31 @@ static void say_line(void *user, const char *line)
 		say("%s\n", line);
 }
 
+/* Rejects mm and the like where lengths are in pixels, as nothing gives their size. */
+static int check_lengths(const settings *s, const tomos_scan_info *info)
+{
+	static const int groups[] = {GROUP_grid, GROUP_scan};
+	char option[64];
+	if (info->pixel > 0 || info->has_geometry || s->views.views_file[0] ||
+		settings_given(s, GROUP_scan, "pixel"))
+		return DONE;
+	for (int i = 0; i < COUNT(groups); i++)
+		for (int k = 0; s->units[groups[i]] >> k; k++) {
+			if (!(s->units[groups[i]] >> k & 1))
+				continue;
+			name_shown(group_get(groups[i]).rows[k].name, option);
+			return failed("--%s is a length with a unit, but '%s' does not say the "
+				      "size of its pixels; give --pixel, or a number of pixels",
+				option, s->operands[0]);
+		}
+	return DONE;
+}
+
 int job_make(const settings *s, scan_job *j)
 {
 	int code = look_at_scan(s, j);
+	if (code == DONE)
+		code = check_lengths(s, &j->info);
 	if (code != DONE)
 		return code;
 	j->scan = s->scan;
@@ -82,6 +104,25 @@ int job_make(const settings *s, scan_job *j)
 void job_free(scan_job *j)
 {
 	tomos_geometry_free(j->views);
+}
+
+int job_prepared(const settings *s, bool axis_later,
+	int (*work)(const settings *s, tomos_prepared *prepared, tomos_backend *backend))
+{
+	scan_job j = {.views = NULL};
+	tomos_prepared *prepared = NULL;
+	tomos_backend *backend = NULL;
+	int code;
+	DO(job_make(s, &j));
+	j.job.axis_later = axis_later;
+	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
+	DO(lib(tomos_prepared_open(&prepared, &j.job, progress_shown())));
+	DO(work(s, prepared, backend));
+done:
+	tomos_prepared_close(prepared);
+	tomos_backend_close(backend);
+	job_free(&j);
+	return code;
 }
 
 /* ---- the axis ------------------------------------------------------------------------------ */

@@ -162,8 +162,12 @@ int settings_set(settings *s, int number, int i, const char *text)
 	if (row->kind == TOMOS_CHOICE && !choice_allowed(row, text))
 		return bad_choice(row, option, text);
 	int code = set_one(s, number, row, text);
-	if (code == DONE)
-		s->given[number] |= (uint64_t)1 << i;
+	if (code != DONE)
+		return code;
+	bool length = row->kind == TOMOS_LENGTH || row->kind == TOMOS_LENGTHS;
+	s->given[number] |= (uint64_t)1 << i;
+	if (length && text[0] != '@' && strchr(text, 'm')) /* they all end in it */
+		s->units[number] |= (uint64_t)1 << i;
 	return code;
 }
 

@@ -120,6 +120,21 @@ done:
 	return code;
 }
 
+void views_of_rows(const tomos_geometry *g, int64_t row, int64_t rows, tomos_view *views)
+{
+	double shift = (double)row + 0.5 * (double)(rows - tomos_geometry_rows(g));
+	int64_t count = tomos_geometry_count(g);
+	memcpy(views, tomos_geometry_list(g), (size_t)count * sizeof *views);
+	for (tomos_view *view = views; view < views + count; view++) {
+		for (int a = 0; a < 3; a++)
+			view->det[a] += shift * view->v[a];
+		if (view->src[3] != TOMOS_POINT)
+			view->det[2] = 0;
+		if (view->src[3] == TOMOS_FAN_PER_ROW)
+			view->src[2] = 0;
+	}
+}
+
 bool scan_point_source(const tomos_geometry *scan)
 {
 	return tomos_geometry_list(scan)[0].src[3] != 0;

@@ -318,6 +318,10 @@ typedef struct tomos_file_info {
 TOMOS_API tomos_status tomos_file_open(
 	tomos_file **file, const char *path, const tomos_file_options *options);
 TOMOS_API tomos_status tomos_file_describe(const tomos_file *file, tomos_file_info *info);
+/* A stack of numbered files: the first number that is missing among them, -1: none, and the name of
+ * the file before it, which is "" or cut to the room for it. */
+TOMOS_API tomos_status tomos_file_gap(
+	const tomos_file *file, int64_t *number, char *after, size_t size);
 TOMOS_API tomos_status tomos_file_read(
 	tomos_file *file, int64_t first, int64_t count, float *data); /* along the first axis */
 /* A box: count[a] samples along axis a from first[a] on, step[a] apart, as floats in C order. Reads
@@ -423,8 +427,7 @@ TOMOS_API tomos_status tomos_scan_angles(const tomos_scan *scan, double *angles)
 TOMOS_API tomos_status tomos_scan_places(
 	const tomos_scan *scan, tomos_frames which, double *places);
 TOMOS_API tomos_status tomos_scan_shifts(const tomos_scan *scan, double *columns, double *rows);
-/* Frames in numbered files: the first number that is missing among them, -1: none, and the name of
- * the file before it, which is "" or cut to the room for it. */
+/* tomos_file_gap of the files of these frames. */
 TOMOS_API tomos_status tomos_scan_gap(
 	const tomos_scan *scan, tomos_frames which, int64_t *number, char *after, size_t size);
 /* The geometry: without options the file's own, if it has one. Rows, columns, views and, unless

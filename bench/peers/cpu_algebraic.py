@@ -5,7 +5,6 @@ are views) and CGLS with ASTRA's `linear` projector, and `iradon_sart` of scikit
 from zero and do the same iterations; seconds are per iteration or sweep, from runs of two lengths, so that
 what is prepared once is left out. Errors are relative to the phantom.
 """
-import argparse
 import statistics
 import time
 
@@ -14,7 +13,7 @@ import numpy
 from ctypes import byref
 from skimage.transform import iradon_sart
 
-from cpu_projectors import Tomos as Base
+from cpu_projectors import Tomos as Base, arguments
 
 class Tomos(Base):
     def reconstruct(self, operator, method, sinogram, iterations, **options):
@@ -78,12 +77,9 @@ def seconds(task, short, long, repeats):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", required=True, help="libtomos.so")
+    parser = arguments(__doc__, repeats=3)
     parser.add_argument("--size", type=int, default=512, help="pixels and columns")
     parser.add_argument("--views", type=int, default=360)
-    parser.add_argument("--threads", type=int, default=2, help="of tomos")
-    parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
     n, angles = given.size, numpy.arange(given.views) * (numpy.pi / given.views)
     tomos = Tomos(given.library, given.threads)

@@ -5,7 +5,6 @@ a volume in memory; once with an upright detector and once with a rolled one. On
 and scikit-image's iradon, which use one core, beside tomos fbp. Every peer gets the same projections of the Shepp-Logan head, and its picture is compared
 with that of tomos first. The repeats take turns, so that a slow minute of the machine meets everybody.
 """
-import argparse
 import statistics
 import sys
 from ctypes import byref, c_double, c_int, c_int64, c_void_p
@@ -17,7 +16,7 @@ import skimage
 from itk import RTK
 from skimage.transform import iradon
 
-from cpu_projectors import Grid, Tomos, clock, relative
+from cpu_projectors import Grid, Tomos, arguments, clock, relative
 
 # ---- tomos ------------------------------------------------------------------------------------
 
@@ -218,14 +217,11 @@ def one_slice(tomos, n, repeats, every):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", required=True, help="libtomos.so")
+    parser = arguments(__doc__, repeats=3)
     parser.add_argument("--cone", type=int, default=256, help="size of the cone-beam task")
     parser.add_argument("--roll", type=float, default=5, help="of the rolled detector, in degrees")
     parser.add_argument("--size", type=int, default=2048, help="of the slice; as many views, columns")
     parser.add_argument("--every", type=int, default=16, help="time iradon on every N-th view only")
-    parser.add_argument("--threads", type=int, default=2, help="of tomos and RTK")
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=("cone", "slice"), help="leave the other one out")
     given = parser.parse_args()
 

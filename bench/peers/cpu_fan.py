@@ -4,14 +4,12 @@ One slice with a point source: ASTRA's `line_fanflat` and `strip_fanflat` forwar
 (BP), which use one core, and the `line`, `joseph`, `voxel` and `footprint` models of tomos. The repeats
 are interleaved. GU/s are 1e9 pixel-view pairs per second; --processor measures processor time.
 """
-import argparse
-import time
 from ctypes import byref, c_int, c_int64, c_void_p
 
 import astra
 import numpy
-from cpu_projectors import Astra, Tomos, blobs, demand, relative
-from cpu_stack import clock, report
+from cpu_projectors import Astra, Tomos, arguments, blobs, demand, relative
+from cpu_stack import begin, clock, report
 
 MODELS = ("line", "joseph", "voxel", "footprint")
 
@@ -62,18 +60,11 @@ def tasks_of(tomos, n, source):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", required=True, help="libtomos.so")
+    parser = arguments(__doc__, repeats=5)
     parser.add_argument("--size", type=int, default=512, help="of the slice; as many views, columns")
     parser.add_argument("--source", type=float, default=2.8, help="distance from the axis, in sizes")
-    parser.add_argument("--threads", type=int, default=2, help="of tomos")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--processor", action="store_true", help="processor time instead of time")
-    given = parser.parse_args()
-
-    tomos = Tomos(given.library, given.threads)
-    n, now = given.size, time.process_time if given.processor else time.perf_counter
-    print(f"tomos: {tomos.describe()}; astra-toolbox {astra.__version__}: 1 thread")
+    given, tomos, now = begin(parser)
+    n = given.size
     tasks = tasks_of(tomos, n, given.source)
     seconds = clock(tasks, given.repeats, now)
     print(f"\n{n} x {n} pixels, {n} views x {n} columns, source at {given.source:g} n; median (range) of "

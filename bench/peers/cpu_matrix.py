@@ -7,7 +7,6 @@ products, with an update of the image between any two rays. SciPy's A' is A.T @ 
 copy; it uses one core, tomos as many as --threads. The repeats are interleaved, so that a slow minute of
 the machine meets everybody. Sizes for which there is no memory are left out, with a word.
 """
-import argparse
 import ctypes
 import statistics
 import sys
@@ -18,7 +17,7 @@ import numpy
 import scipy
 import scipy.sparse
 
-from cpu_projectors import Grid, Tomos, blobs, clock, demand, relative
+from cpu_projectors import Grid, Tomos, arguments, blobs, clock, demand, relative
 
 # Of the issue: CSR's bytes over SCSR's, at least; time of A' over that of A, at most; SCSR's products beside CSR's.
 LEAST_RATIO, MOST_ADJOINT, SAME = 7.6, 1.3, 1e-6
@@ -151,14 +150,11 @@ def measure(tomos, n, given):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", required=True, help="libtomos.so")
+    parser = arguments(__doc__, repeats=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[512, 1024], help="of the images")
     parser.add_argument("--views", type=int, default=720)
     parser.add_argument("--rays", type=int, default=1024, help="of a view")
     parser.add_argument("--model", default="joseph", help="projector")
-    parser.add_argument("--threads", type=int, default=2, help="of tomos")
-    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--art-repeats", type=int, default=1, help="of ART's sweeps")
     parser.add_argument("--faster", type=float, default=3, help="fail if SCSR's sweep is not")
     given = parser.parse_args()

@@ -221,13 +221,19 @@ def cone_task(tomos, n):
     return lambda: tomos.adjoint(operator, projections, volume)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def arguments(text, repeats):
+    """What all comparisons have; `text`: of the module."""
+    parser = argparse.ArgumentParser(description=text.splitlines()[0])
     parser.add_argument("--library", required=True, help="libtomos.so")
+    parser.add_argument("--threads", type=int, default=2, help="of tomos, and of RTK")
+    parser.add_argument("--repeats", type=int, default=repeats)
+    return parser
+
+
+def main():
+    parser = arguments(__doc__, repeats=5)
     parser.add_argument("--size", type=int, default=1024, help="of the slice; as many views, columns")
     parser.add_argument("--cone", type=int, default=256, help="size of the cone-beam task")
-    parser.add_argument("--threads", type=int, default=2, help="of tomos")
-    parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()
 
     tomos = Tomos(given.library, given.threads)

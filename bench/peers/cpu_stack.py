@@ -5,13 +5,12 @@ of one slice, which use one core, and tomos with all slices at once, `joseph` an
 are interleaved. GU/s are 1e9 voxel-view pairs per second, and the ratio is that of the times per slice.
 With --processor the clock is the processor time of all threads, for machines with other work on them.
 """
-import argparse
 import statistics
 import time
 
 import astra
 import numpy
-from cpu_projectors import Astra, Tomos, blobs, demand, relative
+from cpu_projectors import Astra, Tomos, arguments, blobs, demand, relative
 
 
 def clock(tasks, repeats, now):
@@ -63,19 +62,21 @@ def report(name, seconds, updates, peer=None):
     return statistics.median(rates)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", required=True, help="libtomos.so")
-    parser.add_argument("--size", type=int, default=512, help="of a slice; as many views, columns")
-    parser.add_argument("--slices", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=2, help="of tomos")
-    parser.add_argument("--repeats", type=int, default=5)
+def begin(parser):
+    """The arguments, the library, and the clock they ask for."""
     parser.add_argument("--processor", action="store_true", help="processor time instead of time")
     given = parser.parse_args()
-
     tomos = Tomos(given.library, given.threads)
-    n, now = given.size, time.process_time if given.processor else time.perf_counter
     print(f"tomos: {tomos.describe()}; astra-toolbox {astra.__version__}: 1 thread")
+    return given, tomos, time.process_time if given.processor else time.perf_counter
+
+
+def main():
+    parser = arguments(__doc__, repeats=5)
+    parser.add_argument("--size", type=int, default=512, help="of a slice; as many views, columns")
+    parser.add_argument("--slices", type=int, default=32)
+    given, tomos, now = begin(parser)
+    n = given.size
     tasks = stack_tasks(tomos, n, given.slices, numpy.arange(n) * (numpy.pi / n))
     seconds = clock(tasks, given.repeats, now)
 

@@ -104,24 +104,6 @@ static tomos_status choose_rows(const view_live *l, int64_t wanted, int64_t *row
 	return status;
 }
 
-/* Views of rows from `row` on; slices of their own are put at z = 0. */
-static void move_views(view_live *l, int64_t row)
-{
-	const tomos_geometry *g = tomos_prepared_geometry(l->prepared);
-	const tomos_view *from = tomos_geometry_list(g);
-	double shift = (double)row + 0.5 * (double)(l->rows.shape[1] - tomos_geometry_rows(g));
-	for (int64_t i = 0; i < l->rows.shape[0]; i++) {
-		tomos_view *view = &l->views[i];
-		*view = from[i];
-		for (int a = 0; a < 3; a++)
-			view->det[a] += shift * view->v[a];
-		if (view->src[3] != TOMOS_POINT)
-			view->det[2] = 0;
-		if (view->src[3] == TOMOS_FAN_PER_ROW)
-			view->src[2] = 0;
-	}
-}
-
 static tomos_status read_rows(view_live *l, int64_t row, int64_t rows)
 {
 	const tomos_geometry *g = tomos_prepared_geometry(l->prepared);
@@ -141,7 +123,7 @@ static tomos_status read_rows(view_live *l, int64_t row, int64_t rows)
 		tomos_prepared_read(l->prepared, row, rows, l->rows.data, NULL, progress_silent());
 	if (status != TOMOS_OK)
 		return status;
-	move_views(l, row);
+	views_of_rows(g, row, l->rows.shape[1], l->views);
 	l->row = row;
 	return TOMOS_OK;
 }

@@ -15,13 +15,8 @@ typedef struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Loaded loaded[MOST];
 
-static void set_message(const char *message)
-{
-	(void)fail(TOMOS_OK, "%s", message);
-}
-
 static const ModuleHost host = {.version = TOMOS_VERSION,
-	.set_message = set_message,
+	.set_message = module_set_message,
 	.alloc = mem_alloc,
 	.zeroed = mem_zeroed,
 	.release = mem_free,
@@ -30,23 +25,14 @@ static const ModuleHost host = {.version = TOMOS_VERSION,
 
 static tomos_status module_load(const char *name, const BackendType **type)
 {
-	char *path;
-	TRY(module_path(&path, name));
-	tomos_status status = TOMOS_NO_DEVICE;
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	void *symbol = library ? dlsym(library, "tomos_module_open") : NULL;
+	char what[64];
+	void *symbol;
 	ModuleOpen *open;
+	snprintf(what, sizeof what, "the %s backend", name);
+	TRY(module_symbol(&symbol, name, "tomos_module_open", what, TOMOS_NO_DEVICE));
 	memcpy(&open, &symbol, sizeof open);
-	*type = open ? open(&host) : NULL;
-	if (*type)
-		status = TOMOS_OK;
-	else if (!library)
-		status = fail(status, "the %s backend cannot be opened: %s", name, dlerror());
-	else
-		status = fail(
-			status, "'%s' belongs to another version than %s", path, TOMOS_VERSION);
-	mem_free(path);
-	return status;
+	*type = open(&host);
+	return *type ? TOMOS_OK : module_other_version(name, TOMOS_NO_DEVICE);
 }
 
 /* Without the driver's library there can be no GPU: reported before the module and its dependencies

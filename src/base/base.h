@@ -136,6 +136,13 @@ tomos_status array_finite(const tomos_array *array, const char *what, const char
 
 /* The path of libtomos_NAME.so: in the folder TOMOS_MODULES, or else in that of the library. */
 tomos_status module_path(char **path, const char *name);
+/* Opens a module, `what` in messages, and finds the function `entry` in it. */
+tomos_status module_symbol(
+	void **symbol, const char *name, const char *entry, const char *what, tomos_status failure);
+/* The failure of a module whose function rejects this version. */
+tomos_status module_other_version(const char *name, tomos_status failure);
+/* What modules leave a message with. */
+void module_set_message(const char *message);
 
 /* Defines a struct with one member per row of a list of options.def, whose value is the row's
  * choices ("a|b|c"): OPTION_VALUES(scan_values, TOMOS_SCAN_OPTIONS); ... scan_values.geometry. */

@@ -1,4 +1,4 @@
-/* Where the modules are: libraries opened at run time. */
+/* Modules: libraries opened at run time, and kept open. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,4 +16,31 @@ tomos_status module_path(char **path, const char *name)
 	const char *slash = strrchr(info.dli_fname, '/');
 	int length = slash ? (int)(slash - info.dli_fname) : 1;
 	return mem_printf(path, "%.*s/libtomos_%s.so", length, slash ? info.dli_fname : ".", name);
+}
+
+tomos_status module_other_version(const char *name, tomos_status failure)
+{
+	char *path;
+	TRY(module_path(&path, name));
+	failure = fail(failure, "'%s' belongs to another version than %s", path, TOMOS_VERSION);
+	mem_free(path);
+	return failure;
+}
+
+tomos_status module_symbol(
+	void **symbol, const char *name, const char *entry, const char *what, tomos_status failure)
+{
+	char *path;
+	TRY(module_path(&path, name));
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	mem_free(path);
+	if (!library)
+		return fail(failure, "%s cannot be opened: %s", what, dlerror());
+	*symbol = dlsym(library, entry);
+	return *symbol ? TOMOS_OK : module_other_version(name, failure);
+}
+
+void module_set_message(const char *message)
+{
+	(void)fail(TOMOS_OK, "%s", message);
 }

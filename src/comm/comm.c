@@ -1,5 +1,4 @@
 /* Communicators: one process, or the ranks of an MPI module. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,13 +43,8 @@ int tomos_comm_launched(void)
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-static void set_message(const char *message)
-{
-	(void)fail(TOMOS_OK, "%s", message);
-}
-
 static const CommHost host = {.version = TOMOS_VERSION,
-	.set_message = set_message,
+	.set_message = module_set_message,
 	.message = tomos_message,
 	.zeroed = mem_zeroed,
 	.release = mem_free};
@@ -58,21 +52,14 @@ static const CommHost host = {.version = TOMOS_VERSION,
 /* The module stays open, as MPI cannot be started a second time. */
 static tomos_status load_type(const char *name, const CommType **type)
 {
-	char *path;
-	TRY(module_path(&path, name));
-	tomos_status status = TOMOS_OK;
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	void *symbol = library ? dlsym(library, "tomos_comm_module") : NULL;
+	char what[64];
+	void *symbol;
 	CommModule *module;
+	snprintf(what, sizeof what, "MPI (%s)", name);
+	TRY(module_symbol(&symbol, name, "tomos_comm_module", what, TOMOS_UNSUPPORTED));
 	memcpy(&module, &symbol, sizeof module);
-	*type = module ? module(&host) : NULL;
-	if (!library)
-		status = fail(TOMOS_UNSUPPORTED, "MPI (%s) cannot be opened: %s", name, dlerror());
-	else if (!*type)
-		status = fail(TOMOS_UNSUPPORTED, "'%s' belongs to another version than %s", path,
-			TOMOS_VERSION);
-	mem_free(path);
-	return status;
+	*type = module(&host);
+	return *type ? TOMOS_OK : module_other_version(name, TOMOS_UNSUPPORTED);
 }
 
 static tomos_status find_type(const char *name, const CommType **type)

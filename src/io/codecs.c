@@ -27,32 +27,33 @@ int64_t deflate_pack(int level, const unsigned char *in, int64_t bytes, unsigned
 	return made ? (int64_t)made : UNDO_NO_MEMORY;
 }
 
-int64_t deflate_unpack(
-	Unpacker *u, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room)
+/* libdeflate_zlib_decompress, or that for another header. */
+typedef enum libdeflate_result Decompress(struct libdeflate_decompressor *decompressor,
+	const void *in, size_t bytes, void *out, size_t room, size_t *made);
+
+static int64_t decompress(Decompress *with, Unpacker *u, const unsigned char *in, int64_t bytes,
+	unsigned char *out, int64_t room)
 {
 	size_t made = 0;
 	if (!u->deflate)
 		u->deflate = libdeflate_alloc_decompressor();
 	if (!u->deflate)
 		return UNDO_NO_MEMORY;
-	return libdeflate_zlib_decompress(u->deflate, in, (size_t)bytes, out, (size_t)room,
-		       &made) == LIBDEFLATE_SUCCESS
+	return with(u->deflate, in, (size_t)bytes, out, (size_t)room, &made) == LIBDEFLATE_SUCCESS
 		       ? (int64_t)made
 		       : UNDO_DAMAGED;
+}
+
+int64_t deflate_unpack(
+	Unpacker *u, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room)
+{
+	return decompress(libdeflate_zlib_decompress, u, in, bytes, out, room);
 }
 
 int64_t gzip_undo(
 	Unpacker *u, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room)
 {
-	size_t made = 0;
-	if (!u->deflate)
-		u->deflate = libdeflate_alloc_decompressor();
-	if (!u->deflate)
-		return UNDO_NO_MEMORY;
-	return libdeflate_gzip_decompress(u->deflate, in, (size_t)bytes, out, (size_t)room,
-		       &made) == LIBDEFLATE_SUCCESS
-		       ? (int64_t)made
-		       : UNDO_DAMAGED;
+	return decompress(libdeflate_gzip_decompress, u, in, bytes, out, room);
 }
 
 static void deflate_free(Unpacker *u)

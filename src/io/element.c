@@ -94,6 +94,21 @@ const char *element_name(Element element)
 	return row ? row->name : NULL;
 }
 
+const char *element_names(const ElementNames *list, int count, Element element)
+{
+	for (int i = 0; i < count; i++)
+		if (list[i].element.kind == element.kind && list[i].element.bytes == element.bytes)
+			return list[i].names;
+	return "";
+}
+
+void text_trim(char *text)
+{
+	size_t length = strlen(text);
+	while (length > 0 && strchr(" \t\r", text[length - 1]))
+		text[--length] = 0;
+}
+
 bool element_named(const char *name, Element *element)
 {
 	for (int i = 0; i < COUNT(rows); i++)

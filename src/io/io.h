@@ -244,6 +244,13 @@ void copy_strided(char *to, int64_t to_stride, const char *from, int64_t from_st
 /* "float32", "uint16", ...; NULL if there is no such type. */
 const char *element_name(Element element);
 bool element_named(const char *name, Element *element);
+/* The types of a format with their names, of which the first is written: "a|b|c". */
+typedef struct {
+	const char *names;
+	Element element;
+} ElementNames;
+const char *element_names(const ElementNames *list, int count, Element element); /* "": none */
+void text_trim(char *text); /* blanks at its end */
 /* Rejects values outside the range of float; `path` is used in the message. */
 tomos_status element_convert(
 	Element element, const void *stored, int64_t count, float *data, const char *path);
@@ -303,12 +310,19 @@ void reserve_close(Reserve **reserve);
 tomos_status flat_cut(int descriptor, const char *path, int64_t bytes);
 tomos_status flat_close(int *descriptor, const char *path); /* -1: already closed */
 
+/* A grid as the header of a file gives it, x y z. */
+typedef struct {
+	double first[3], step[3];
+	bool known;
+} GridNumbers;
+
 /* A header followed by the numbers. */
 typedef struct {
 	int descriptor;
 	int64_t size, data; /* of the file; offset of the numbers */
 	bool fortran;       /* the first axis varies fastest */
 	Reserve *reserve;   /* writing: NULL, or what plain_begin has opened */
+	GridNumbers grid;   /* of formats whose header has a place for it */
 } Plain;
 /* Rejects a file whose size does not match its shape. */
 tomos_status plain_check(const Plain *plain, File *file, const char *path);
@@ -318,6 +332,8 @@ tomos_status plain_read_box(
 	const File *file, const Plain *plain, const Samples *samples, int threads, void *stored);
 /* To be called when the file is open for writing and `data` is known: prepares large outputs. */
 tomos_status plain_begin(const File *file, Plain *plain);
+/* Opens the file for writing, its data `data` bytes after its begin, and does that. */
+tomos_status plain_create(File *file, Plain *plain, int64_t data);
 tomos_status plain_write(const File *file, const Plain *plain, int64_t first, int64_t count,
 	int threads, const void *stored);
 tomos_status plain_read_back(const File *file, const Plain *plain, int64_t index, void *stored);
@@ -333,16 +349,14 @@ tomos_status plain_file_write(
 tomos_status plain_file_read_box(File *file, const Samples *samples, int threads, void *stored);
 tomos_status plain_file_finish(File *file);
 tomos_status plain_file_read_back(File *file, int64_t index, void *stored);
+tomos_status plain_file_get(const File *file, const char *name, double **values, int64_t shape[2]);
+tomos_status plain_file_put(
+	File *file, const char *name, const double *values, const int64_t shape[2]);
 void plain_file_close(File *file);
 #define PLAIN_FORMAT \
 	.read = plain_file_read, .read_box = plain_file_read_box, .write = plain_file_write, \
 	.finish = plain_file_finish, .read_back = plain_file_read_back, .close = plain_file_close
 
-/* A grid as the header of a file gives it, x y z. */
-typedef struct {
-	double first[3], step[3];
-	bool known;
-} GridNumbers;
 /* `get` and `put` of a format that keeps its grid here. */
 tomos_status grid_get(const GridNumbers *grid, const File *file, const char *name, double **values,
 	int64_t shape[2]);

@@ -23,7 +23,6 @@ enum {
 typedef struct {
 	Plain plain; /* of the data; the first member, for plain_file_read */
 	char *data_path;
-	GridNumbers grid;
 	/* writing */
 	int header; /* descriptor of a .mhd header; -1: header and data in one file */
 	char *data_temporary;
@@ -47,10 +46,7 @@ typedef struct {
 	Element element;
 } Header;
 
-static const struct {
-	const char *name;
-	Element element;
-} types[] = {{"MET_CHAR", {'i', 1, false}}, {"MET_UCHAR", {'u', 1, false}},
+static const ElementNames types[] = {{"MET_CHAR", {'i', 1, false}}, {"MET_UCHAR", {'u', 1, false}},
 	{"MET_SHORT", {'i', 2, false}}, {"MET_USHORT", {'u', 2, false}},
 	{"MET_INT", {'i', 4, false}}, {"MET_UINT", {'u', 4, false}}, {"MET_LONG", {'i', 4, false}},
 	{"MET_ULONG", {'u', 4, false}}, {"MET_LONG_LONG", {'i', 8, false}},
@@ -96,7 +92,7 @@ static bool is_true(const char *value)
 static tomos_status take_type(Header *h, const char *value)
 {
 	for (int i = 0; i < COUNT(types); i++)
-		if (strcasecmp(value, types[i].name) == 0)
+		if (strcasecmp(value, types[i].names) == 0)
 			h->element = types[i].element;
 	return h->element.bytes
 		       ? TOMOS_OK
@@ -138,13 +134,6 @@ static tomos_status take_line(Header *h, const char *key, const char *value)
 	return TOMOS_OK;
 }
 
-static void trim(char *text)
-{
-	size_t length = strlen(text);
-	while (length > 0 && strchr(" \t\r", text[length - 1]))
-		text[--length] = 0;
-}
-
 /* Parses up to the line ElementDataFile, which is the last. */
 static tomos_status parse(Header *h)
 {
@@ -157,8 +146,8 @@ static tomos_status parse(Header *h)
 			continue;
 		*equal = 0;
 		char *value = equal + 1 + strspn(equal + 1, " \t");
-		trim(at);
-		trim(value);
+		text_trim(at);
+		text_trim(value);
 		TRY(take_line(h, at, value));
 		h->local = next - h->text;
 	}
@@ -238,7 +227,7 @@ static tomos_status open_data(File *file, Mhd *mhd, const Header *h)
  * otherwise; spacings of 1 are those of a file without any. */
 static void take_grid(Mhd *mhd, const Header *h)
 {
-	GridNumbers *grid = &mhd->grid;
+	GridNumbers *grid = &mhd->plain.grid;
 	bool sized = false;
 	grid->known = h->has_spacing;
 	for (int i = 0; i < DIMENSIONS; i++) {
@@ -295,15 +284,6 @@ static tomos_status mhd_open(File *file, const tomos_file_options *options)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static const char *type_name(Element element)
-{
-	for (int i = 0; i < COUNT(types); i++)
-		if (types[i].element.kind == element.kind &&
-			types[i].element.bytes == element.bytes)
-			return types[i].name;
-	return "";
-}
-
 static const char *last_part(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -327,13 +307,14 @@ static void put_comments(const File *file, char *text, int bytes)
 }
 
 /* Comments fill the header, so that the data of a .mha always have the same offset. */
-static tomos_status write_text(File *file, const Mhd *mhd)
+static tomos_status mhd_seal(File *file)
 {
+	const Mhd *mhd = file->own;
 	const int64_t *n = file->shape;
-	const double *first = mhd->grid.first, *step = mhd->grid.step;
+	const double *first = mhd->plain.grid.first, *step = mhd->plain.grid.step;
 	bool local = mhd->header < 0;
 	char text[HEADER], rest[HEADER], grid[288] = "";
-	if (mhd->grid.known)
+	if (mhd->plain.grid.known)
 		snprintf(grid, sizeof grid,
 			"TransformMatrix = %d 0 0 0 %d 0 0 0 %d\nOffset = %.17g %.17g %.17g\n"
 			"ElementSpacing = %.17g %.17g %.17g\n%s",
@@ -345,7 +326,7 @@ static tomos_status write_text(File *file, const Mhd *mhd)
 		"CompressedData = False\n%sDimSize = %lld %lld %lld\nElementType = %s\n"
 		"ElementDataFile = %s\n",
 		__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? "True" : "False", grid, (long long)n[2],
-		(long long)n[1], (long long)n[0], type_name(file->element),
+		(long long)n[1], (long long)n[0], element_names(types, COUNT(types), file->element),
 		local ? "LOCAL" : last_part(mhd->data_path));
 	if (length > HEADER - 32 - UNITS_TEXT)
 		return fail(TOMOS_BAD_VALUE, "'%s': the name is too long for a MetaImage file",
@@ -392,9 +373,7 @@ static tomos_status mhd_create(File *file)
 	TRY(mhd_new(file, &mhd));
 	if (path_ends_in(file->path, ".mhd"))
 		return create_data(file, mhd);
-	mhd->plain.data = HEADER;
-	TRY(file_descriptor(file, &mhd->plain.descriptor));
-	return plain_begin(file, &mhd->plain);
+	return plain_create(file, &mhd->plain, HEADER);
 }
 
 static tomos_status mhd_write(
@@ -409,11 +388,6 @@ static tomos_status mhd_write(
 	return plain_write(file, &mhd->plain, first, count, threads, stored);
 }
 
-static tomos_status mhd_seal(File *file)
-{
-	return write_text(file, file->own);
-}
-
 static tomos_status mhd_sources(const File *file, TakePath take, void *user)
 {
 	const Mhd *mhd = file->own;
@@ -424,7 +398,7 @@ static tomos_status mhd_sources(const File *file, TakePath take, void *user)
 static tomos_status mhd_finish(File *file)
 {
 	Mhd *mhd = file->own;
-	TRY(write_text(file, mhd));
+	TRY(mhd_seal(file));
 	TRY(plain_finish(file, &mhd->plain));
 	TRY(flat_close(&mhd->header, file->path));
 	if (!mhd->data_temporary || mhd->published)
@@ -446,23 +420,6 @@ static void mhd_close(File *file)
 	mem_free(mhd);
 }
 
-/* ---- the grid -------------------------------------------------------------------------------- */
-
-static tomos_status mhd_get(const File *file, const char *name, double **values, int64_t shape[2])
-{
-	const Mhd *mhd = file->own;
-	return grid_get(&mhd->grid, file, name, values, shape);
-}
-
-static tomos_status mhd_put(
-	File *file, const char *name, const double *values, const int64_t shape[2])
-{
-	Mhd *mhd = file->own;
-	(void)shape;
-	grid_put(&mhd->grid, file, name, values);
-	return TOMOS_OK;
-}
-
 const Format format_mhd = {
 	.name = "mhd",
 	.endings = "mhd|mha",
@@ -477,6 +434,6 @@ const Format format_mhd = {
 	.read_back = plain_file_read_back,
 	.sources = mhd_sources,
 	.close = mhd_close,
-	.get = mhd_get,
-	.put = mhd_put,
+	.get = plain_file_get,
+	.put = plain_file_put,
 };

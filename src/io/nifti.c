@@ -49,7 +49,6 @@ static const struct {
 
 typedef struct {
 	Plain plain; /* first, for the functions of plain files */
-	GridNumbers grid;
 	const Layout *layout;
 	bool packed;
 	bool finished; /* the commit may be tried again */
@@ -187,8 +186,6 @@ static tomos_status take_type(File *file, const Header *h)
 	}
 	return TOMOS_OK;
 }
-
-/* ---- the grid -------------------------------------------------------------------------------- */
 
 /* A matrix whose axes are at most mirrored gives a grid. */
 static void take_matrix(GridNumbers *grid, double matrix[3][4])
@@ -347,7 +344,7 @@ static tomos_status nifti_open(File *file, const tomos_file_options *options)
 	TRY(read_header(file, own, &h));
 	TRY(take_shape(file, &h));
 	TRY(take_type(file, &h));
-	take_grid(file, &own->grid, &h);
+	take_grid(file, &own->plain.grid, &h);
 	take_text(file, &h);
 	double data = field_get(&h, h.layout->data, 0);
 	if (!(data >= (double)h.layout->size && data <= 0x1p53))
@@ -370,8 +367,9 @@ static int type_code(Element element)
 	return 0;
 }
 
-static tomos_status write_header(const File *file, const Nifti *own)
+static tomos_status nifti_seal(File *file)
 {
+	const Nifti *own = file->own;
 	const Layout *l = own->layout;
 	Header h = {.layout = l};
 	int32_t size = (int32_t)l->size;
@@ -389,8 +387,8 @@ static tomos_status write_header(const File *file, const Nifti *own)
 	field_put(&h, l->slope, 0, file->scale);
 	field_put(&h, l->inter, 0, file->offset);
 	put_text(file, &h);
-	if (own->grid.known)
-		put_grid(&h, own->grid, strcmp(file->units.length, "mm") == 0);
+	if (own->plain.grid.known)
+		put_grid(&h, own->plain.grid, strcmp(file->units.length, "mm") == 0);
 	/* The bytes between header and data are zero: no extension. */
 	TRY(flat_write(own->plain.descriptor, file->path, l->size, "\0\0\0", 4));
 	return flat_write(own->plain.descriptor, file->path, 0, h.bytes, l->size);
@@ -404,18 +402,11 @@ static tomos_status nifti_create(File *file)
 	bool large = max64(n[0], max64(n[1], n[2])) > LARGEST_1;
 	own->layout = &layouts[large];
 	own->packed = path_ends_in(file->path, ".gz");
-	own->plain.data = own->layout->size + 4;
 	if (!large && file->element.kind != 'f') { /* what the header can hold */
 		file->scale = float_as_written((float)file->scale);
 		file->offset = float_as_written((float)file->offset);
 	}
-	TRY(file_descriptor(file, &own->plain.descriptor));
-	return plain_begin(file, &own->plain);
-}
-
-static tomos_status nifti_seal(File *file)
-{
-	return write_header(file, file->own);
+	return plain_create(file, &own->plain, own->layout->size + 4);
 }
 
 static tomos_status nifti_finish(File *file)
@@ -424,26 +415,11 @@ static tomos_status nifti_finish(File *file)
 	if (own->finished)
 		return TOMOS_OK;
 	if (own->plain.descriptor >= 0)
-		TRY(write_header(file, own));
+		TRY(nifti_seal(file));
 	TRY(plain_finish(file, &own->plain));
 	if (own->packed)
 		TRY(gzip_finish(file));
 	own->finished = true;
-	return TOMOS_OK;
-}
-
-static tomos_status nifti_get(const File *file, const char *name, double **values, int64_t shape[2])
-{
-	const Nifti *own = file->own;
-	return grid_get(&own->grid, file, name, values, shape);
-}
-
-static tomos_status nifti_put(
-	File *file, const char *name, const double *values, const int64_t shape[2])
-{
-	Nifti *own = file->own;
-	(void)shape;
-	grid_put(&own->grid, file, name, values);
 	return TOMOS_OK;
 }
 
@@ -460,7 +436,7 @@ const Format format_nifti = {
 	.seal = nifti_seal,
 	.read_back = plain_file_read_back,
 	.close = plain_file_close,
-	.get = nifti_get,
-	.put = nifti_put,
+	.get = plain_file_get,
+	.put = plain_file_put,
 	.scaled = true,
 };

@@ -16,7 +16,6 @@ enum { LARGEST_HEADER = 1 << 16, HEADER = 1024, DIMENSIONS = 3 };
 
 typedef struct {
 	Plain plain; /* first, for the functions of plain files */
-	GridNumbers grid;
 	char *data_path;
 } Nrrd;
 
@@ -38,10 +37,7 @@ typedef struct {
 	Element element;
 } Header;
 
-static const struct {
-	const char *names; /* the first is written */
-	Element element;
-} types[] = {{"int8|signed char|int8_t", {'i', 1, false}},
+static const ElementNames types[] = {{"int8|signed char|int8_t", {'i', 1, false}},
 	{"uint8|uchar|unsigned char|uint8_t", {'u', 1, false}},
 	{"int16|short|short int|signed short|signed short int|int16_t", {'i', 2, false}},
 	{"uint16|ushort|unsigned short|unsigned short int|uint16_t", {'u', 2, false}},
@@ -179,18 +175,11 @@ static tomos_status take_field(Header *h, const char *field, const char *value)
 	return TOMOS_OK;
 }
 
-static void trim(char *text)
-{
-	size_t length = strlen(text);
-	while (length > 0 && strchr(" \t\r", text[length - 1]))
-		text[--length] = 0;
-}
-
 /* One line; "key:=value" and comments do not concern the numbers. */
 static tomos_status take_line(Header *h, char *line)
 {
 	char *colon = strchr(line, ':');
-	trim(line);
+	text_trim(line);
 	if (line[0] == '#' || !colon || colon[1] == '=')
 		return TOMOS_OK;
 	*colon = 0;
@@ -208,7 +197,7 @@ static tomos_status parse(Header *h)
 				"'%s': no empty line ends the NRRD header in its first %d bytes",
 				h->path, LARGEST_HEADER);
 		at[length] = 0;
-		trim(at);
+		text_trim(at);
 		h->length = next - h->text;
 		if (!at[0])
 			break;
@@ -295,7 +284,7 @@ static tomos_status unpack(File *file, Nrrd *own, const Header *h)
 	tomos_status status = gzip_unpack(
 		plain->descriptor, own->data_path, plain->data, plain->size, bytes, &unpacked);
 	(void)flat_close(&plain->descriptor, own->data_path);
-	*plain = (Plain){.descriptor = unpacked, .size = bytes, .data = skip};
+	*plain = (Plain){.descriptor = unpacked, .size = bytes, .data = skip, .grid = plain->grid};
 	file->unpacked = true;
 	return status;
 }
@@ -344,7 +333,7 @@ static tomos_status open_header(File *file, Nrrd *own, Header *h)
 	bool native = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 	file->element = h->element;
 	file->element.swapped = h->big != native && h->element.bytes > 1;
-	take_grid(&own->grid, h);
+	take_grid(&own->plain.grid, h);
 	memcpy(file->units.length, h->unit, sizeof h->unit);
 	memcpy(file->units.value, h->sample_unit, sizeof h->sample_unit);
 	return file->bare ? TOMOS_OK : open_data(file, own, h);
@@ -388,29 +377,21 @@ static tomos_status nrrd_sources(const File *file, TakePath take, void *user)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static const char *type_name(Element element)
-{
-	for (int i = 0; i < COUNT(types); i++)
-		if (types[i].element.kind == element.kind &&
-			types[i].element.bytes == element.bytes)
-			return types[i].names;
-	return "";
-}
-
 /* A comment fills the header, so that the data always have the same offset. */
-static tomos_status write_header(const File *file, const Nrrd *own)
+static tomos_status nrrd_seal(File *file)
 {
+	const Nrrd *own = file->own;
 	const int64_t *n = file->shape;
-	const double *first = own->grid.first, *step = own->grid.step;
+	const double *first = own->plain.grid.first, *step = own->plain.grid.step;
 	char text[HEADER + 1], grid[512] = "", units[128] = "", sample[64] = "";
 	const FileUnits *u = &file->units;
-	const char *type = type_name(file->element);
+	const char *type = element_names(types, COUNT(types), file->element);
 	if (u->length[0])
 		snprintf(units, sizeof units, "space units: \"%s\" \"%s\" \"%s\"\n", u->length,
 			u->length, u->length);
 	if (u->value[0])
 		snprintf(sample, sizeof sample, "sample units: \"%s\"\n", u->value);
-	if (own->grid.known)
+	if (own->plain.grid.known)
 		snprintf(grid, sizeof grid,
 			"space: left-posterior-superior\n"
 			"space directions: (%.17g,0,0) (0,%.17g,0) (0,0,%.17g)\n"
@@ -430,21 +411,14 @@ static tomos_status nrrd_create(File *file)
 {
 	Nrrd *own;
 	TRY(nrrd_new(file, &own));
-	own->plain.data = HEADER;
-	TRY(file_descriptor(file, &own->plain.descriptor));
-	return plain_begin(file, &own->plain);
-}
-
-static tomos_status nrrd_seal(File *file)
-{
-	return write_header(file, file->own);
+	return plain_create(file, &own->plain, HEADER);
 }
 
 static tomos_status nrrd_finish(File *file)
 {
 	Nrrd *own = file->own;
 	if (own->plain.descriptor >= 0)
-		TRY(write_header(file, own));
+		TRY(nrrd_seal(file));
 	return plain_finish(file, &own->plain);
 }
 
@@ -453,21 +427,6 @@ static void nrrd_close(File *file)
 	Nrrd *own = file->own;
 	mem_free(own->data_path);
 	plain_file_close(file);
-}
-
-static tomos_status nrrd_get(const File *file, const char *name, double **values, int64_t shape[2])
-{
-	const Nrrd *own = file->own;
-	return grid_get(&own->grid, file, name, values, shape);
-}
-
-static tomos_status nrrd_put(
-	File *file, const char *name, const double *values, const int64_t shape[2])
-{
-	Nrrd *own = file->own;
-	(void)shape;
-	grid_put(&own->grid, file, name, values);
-	return TOMOS_OK;
 }
 
 const Format format_nrrd = {
@@ -484,6 +443,6 @@ const Format format_nrrd = {
 	.read_back = plain_file_read_back,
 	.sources = nrrd_sources,
 	.close = nrrd_close,
-	.get = nrrd_get,
-	.put = nrrd_put,
+	.get = plain_file_get,
+	.put = plain_file_put,
 };

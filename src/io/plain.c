@@ -71,6 +71,13 @@ void plain_close(const File *file, Plain *plain)
 	(void)flat_close(&plain->descriptor, file->path);
 }
 
+tomos_status plain_create(File *file, Plain *plain, int64_t data)
+{
+	plain->data = data;
+	TRY(file_descriptor(file, &plain->descriptor));
+	return plain_begin(file, plain);
+}
+
 tomos_status plain_write(const File *file, const Plain *plain, int64_t first, int64_t count,
 	int threads, const void *stored)
 {
@@ -116,6 +123,21 @@ tomos_status plain_file_finish(File *file)
 tomos_status plain_file_read_back(File *file, int64_t index, void *stored)
 {
 	return plain_read_back(file, file->own, index, stored);
+}
+
+tomos_status plain_file_get(const File *file, const char *name, double **values, int64_t shape[2])
+{
+	const Plain *plain = file->own;
+	return grid_get(&plain->grid, file, name, values, shape);
+}
+
+tomos_status plain_file_put(
+	File *file, const char *name, const double *values, const int64_t shape[2])
+{
+	Plain *plain = file->own;
+	(void)shape;
+	grid_put(&plain->grid, file, name, values);
+	return TOMOS_OK;
 }
 
 void plain_file_close(File *file)

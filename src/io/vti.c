@@ -19,16 +19,12 @@ static const char trailer[] = "\n  </AppendedData>\n</VTKFile>\n";
 
 typedef struct {
 	Plain plain; /* first, for the functions of plain files */
-	GridNumbers grid;
 } Vti;
 
-static const struct {
-	const char *name;
-	Element element;
-} types[] = {{"Int8", {'i', 1, false}}, {"UInt8", {'u', 1, false}}, {"Int16", {'i', 2, false}},
-	{"UInt16", {'u', 2, false}}, {"Int32", {'i', 4, false}}, {"UInt32", {'u', 4, false}},
-	{"Int64", {'i', 8, false}}, {"UInt64", {'u', 8, false}}, {"Float32", {'f', 4, false}},
-	{"Float64", {'f', 8, false}}};
+static const ElementNames types[] = {{"Int8", {'i', 1, false}}, {"UInt8", {'u', 1, false}},
+	{"Int16", {'i', 2, false}}, {"UInt16", {'u', 2, false}}, {"Int32", {'i', 4, false}},
+	{"UInt32", {'u', 4, false}}, {"Int64", {'i', 8, false}}, {"UInt64", {'u', 8, false}},
+	{"Float32", {'f', 4, false}}, {"Float64", {'f', 8, false}}};
 
 /* ---- tags ------------------------------------------------------------------------------------ */
 
@@ -163,7 +159,7 @@ static tomos_status take_type(File *file, Header *h, const Tags *t)
 	bool big = attribute_is(h, t->file, "byte_order", "BigEndian");
 	const char *name = attribute(h, t->array, "type");
 	for (int i = 0; name && i < COUNT(types); i++)
-		if (strcmp(name, types[i].name) == 0)
+		if (strcmp(name, types[i].names) == 0)
 			file->element = types[i].element;
 	if (!file->element.bytes)
 		return reject(h, "numbers of this type");
@@ -285,7 +281,7 @@ static tomos_status open_array(File *file, Plain *plain, VtiArray *array)
 	}
 	tomos_status status = vti_unpack(array, &unpacked);
 	(void)flat_close(&plain->descriptor, file->path);
-	*plain = (Plain){.descriptor = unpacked, .size = array->bytes};
+	*plain = (Plain){.descriptor = unpacked, .size = array->bytes, .grid = plain->grid};
 	file->unpacked = true;
 	return status;
 }
@@ -301,7 +297,7 @@ static tomos_status open_header(File *file, Vti *own, Header *h)
 	TRY(find_tags(h, &tags));
 	TRY(take_shape(file, h, &tags, low));
 	TRY(take_type(file, h, &tags));
-	take_grid(&own->grid, h, &tags, low);
+	take_grid(&own->plain.grid, h, &tags, low);
 	take_units(file, h, &tags);
 	TRY(describe_array(file, h, &tags, &array));
 	return file->bare ? TOMOS_OK : open_array(file, &own->plain, &array);
@@ -321,20 +317,12 @@ static tomos_status vti_open(File *file, const tomos_file_options *options)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static const char *type_name(Element element)
-{
-	for (int i = 0; i < COUNT(types); i++)
-		if (types[i].element.kind == element.kind &&
-			types[i].element.bytes == element.bytes)
-			return types[i].name;
-	return "";
-}
-
 /* Blanks fill the header, so that the data always have the same offset. */
-static tomos_status write_header(const File *file, const Vti *own)
+static tomos_status vti_seal(File *file)
 {
+	const Vti *own = file->own;
 	const int64_t *n = file->shape;
-	const GridNumbers *g = &own->grid;
+	const GridNumbers *g = &own->plain.grid;
 	char text[HEADER], extent[128], grid[256] = "", label[128] = "", units[UNITS_TEXT];
 	const char *name = file->content == TOMOS_PROJECTIONS ? "projections" : "volume";
 	uint64_t bytes = (uint64_t)(n[0] * n[1] * n[2] * file->element.bytes);
@@ -364,7 +352,7 @@ static tomos_status write_header(const File *file, const Vti *own)
 		"  <AppendedData encoding=\"raw\">\n",
 		units[0] ? ", " : "", units,
 		__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? "BigEndian" : "LittleEndian", extent, grid,
-		extent, name, type_name(file->element), name, label);
+		extent, name, element_names(types, COUNT(types), file->element), name, label);
 	memset(text + length, ' ', (size_t)(HEADER - length));
 	text[HEADER - LENGTH - 1] = '_';
 	memcpy(text + HEADER - LENGTH, &bytes, LENGTH);
@@ -375,14 +363,7 @@ static tomos_status vti_create(File *file)
 {
 	Vti *own;
 	TRY(vti_new(file, &own));
-	own->plain.data = HEADER;
-	TRY(file_descriptor(file, &own->plain.descriptor));
-	return plain_begin(file, &own->plain);
-}
-
-static tomos_status vti_seal(File *file)
-{
-	return write_header(file, file->own);
+	return plain_create(file, &own->plain, HEADER);
 }
 
 static tomos_status vti_finish(File *file)
@@ -394,25 +375,10 @@ static tomos_status vti_finish(File *file)
 	if (own->plain.descriptor < 0)
 		return TOMOS_OK;
 	reserve_close(&own->plain.reserve);
-	TRY(write_header(file, own));
+	TRY(vti_seal(file));
 	TRY(flat_write(own->plain.descriptor, file->path, end, trailer, length));
 	TRY(flat_cut(own->plain.descriptor, file->path, end + length));
 	return flat_close(&own->plain.descriptor, file->path);
-}
-
-static tomos_status vti_get(const File *file, const char *name, double **values, int64_t shape[2])
-{
-	const Vti *own = file->own;
-	return grid_get(&own->grid, file, name, values, shape);
-}
-
-static tomos_status vti_put(
-	File *file, const char *name, const double *values, const int64_t shape[2])
-{
-	Vti *own = file->own;
-	(void)shape;
-	grid_put(&own->grid, file, name, values);
-	return TOMOS_OK;
 }
 
 const Format format_vti = {
@@ -428,6 +394,6 @@ const Format format_vti = {
 	.seal = vti_seal,
 	.read_back = plain_file_read_back,
 	.close = plain_file_close,
-	.get = vti_get,
-	.put = vti_put,
+	.get = plain_file_get,
+	.put = plain_file_put,
 };

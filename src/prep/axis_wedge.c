@@ -352,8 +352,11 @@ tomos_status axis_wedge(const AxisProblem *p, AxisAnswer *answer)
 	tomos_status status;
 	w.views = half_turn(views, p->data->shape[0], step, &w.start);
 	if ((double)w.views * step < 0.9 * M_PI || w.views < 8 || w.views > INT32_MAX / 4)
-		status = fail(TOMOS_BAD_VALUE, "the views cover %.4g of 180 degrees in %lld steps",
-			(double)w.views * step * 180 / M_PI, (long long)w.views);
+		status = fail(TOMOS_BAD_VALUE,
+			"the views cover %.4g of 180 degrees in %lld steps of %.4g; the search "
+			"needs "
+			"162 or more, in at least 8 even steps",
+			(double)w.views * step * 180 / M_PI, (long long)w.views, step * 180 / M_PI);
 	else
 		status = search_twice(&w, answer);
 	mem_free(views);

@@ -1,5 +1,6 @@
 /* Hounsfield units: x becomes 1000 (x - water) / (water - air). */
 #include <math.h>
+#include <string.h>
 #include "backend/backend.h"
 #include "run/run_parts.h"
 
@@ -26,6 +27,12 @@ static tomos_status units_of(Units *units, const tomos_run_options *o)
 	return units_make(units, o->hu[0], o->hu_count > 1 ? o->hu[1] : 0);
 }
 
+static void units_apply(Units units, int64_t count, float *values)
+{
+	for (int64_t i = 0; i < count; i++)
+		values[i] = units.scale * values[i] + units.add;
+}
+
 tomos_status run_check_units(const FileRun *r)
 {
 	Units units;
@@ -41,8 +48,36 @@ tomos_status run_convert_units(FileRun *r, int64_t count, float *volume)
 	if (r->resident)
 		return r->backend->type->vector->affine(
 			r->backend, count, units.scale, units.add, volume);
-	for (int64_t i = 0; i < count; i++)
-		volume[i] = units.scale * volume[i] + units.add;
+	units_apply(units, count, volume);
+	return TOMOS_OK;
+}
+
+/* ---- volumes that the result is compared with ------------------------------------------------ */
+
+static bool in_hounsfield(const File *file)
+{
+	return strcmp(file->units.value, "HU") == 0;
+}
+
+tomos_status run_check_truth(const FileRun *r, const File *file)
+{
+	if (!in_hounsfield(file) || r->options.hu_count > 0)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+		"'%s' is in Hounsfield units, and the reconstruction is not; give the option 'hu'",
+		file->path);
+}
+
+tomos_status run_match_truth(
+	const FileRun *r, const File *file, bool hounsfield, int64_t count, float *values)
+{
+	Units units;
+	if (in_hounsfield(file) == hounsfield)
+		return TOMOS_OK;
+	TRY(units_of(&units, &r->options));
+	if (!hounsfield)
+		units = (Units){1 / units.scale, -units.add / units.scale};
+	units_apply(units, count, values);
 	return TOMOS_OK;
 }
 

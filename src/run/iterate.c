@@ -108,6 +108,8 @@ static tomos_status check_shape(const FileRun *r, SlabFile which, const tomos_fi
 			"the start: '%s' is in Hounsfield units, not in attenuation; reconstruct "
 			"it without the option 'hu'",
 			r->iterative.names[which]);
+	if (which == FILE_TRUTH)
+		TRY(run_check_truth(r, file));
 	bool sinogram = which == FILE_RAYS && g->rows == 1 && file->shape[0] == 1 &&
 			file->shape[1] == g->count && file->shape[2] == g->columns;
 	if (sinogram || memcmp(file->shape, wanted, sizeof volume) == 0)
@@ -214,6 +216,8 @@ static tomos_status read_file(const FileRun *r, SlabFile which, const Slab *slab
 	TRY(which == FILE_RAYS ? read_rays(r, slab, data)
 			       : tomos_file_read(it->files[which], slab->first - r->first_slice,
 					 slab->count, data));
+	if (which == FILE_TRUTH)
+		TRY(run_match_truth(r, it->files[which], false, slab->count * slice_size(r), data));
 	if (tomos_array_check(&array, it->names[which]) == TOMOS_OK)
 		return TOMOS_OK;
 	char reason[512];

@@ -244,6 +244,8 @@ static tomos_status compare_pass(
 	for (int64_t first = 0; first < r->slices; first += most) {
 		int64_t count = min64(most, r->slices - first);
 		TRY(tomos_file_read(r->compare, first, count, parts[0]));
+		TRY(run_match_truth(
+			r, r->compare, r->options.hu_count > 0, count * ny * nx, parts[0]));
 		TRY(tomos_file_read(file, first, count, parts[1]));
 		const tomos_array a = tomos_array_of(parts[0], count, ny, nx);
 		const tomos_array b = tomos_array_of(parts[1], count, ny, nx);

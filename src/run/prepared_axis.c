@@ -125,7 +125,12 @@ static tomos_status search_parallel(const tomos_geometry *g, tomos_backend *back
 		angles[i] = atan2(g->views[i].u[1], g->views[i].u[0]);
 	tomos_status status = tomos_axis_find(axis, backend, data, angles, o, progress);
 	mem_free(angles);
-	return status;
+	bool hopeless = status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED;
+	if (!hopeless || o->axis_range_count > 0)
+		return status;
+	char reason[400];
+	snprintf(reason, sizeof reason, "%s", tomos_message());
+	return fail(status, "the axis cannot be found: %s; the option 'axis' sets it", reason);
 }
 
 static tomos_status search(tomos_prepared *p, tomos_backend *backend, int64_t row,

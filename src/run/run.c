@@ -79,6 +79,7 @@ static tomos_status open_compare(FileRun *r)
 	if (!path || !path[0])
 		return TOMOS_OK;
 	TRY(tomos_file_open(&r->compare, path, NULL));
+	TRY(run_check_truth(r, r->compare));
 	const int64_t *n = r->compare->shape, *m = r->report->shape;
 	if (memcmp(n, m, sizeof r->compare->shape) != 0)
 		return fail(TOMOS_BAD_FILE,

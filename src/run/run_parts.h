@@ -103,6 +103,11 @@ tomos_status run_say_truncated(FileRun *run, const Slab *slab, const float *data
 /* The option `hu`: checked, and applied to voxels of a slab where these are. */
 tomos_status run_check_units(const FileRun *run);
 tomos_status run_convert_units(FileRun *run, int64_t count, float *volume);
+/* A truth in Hounsfield units is known in attenuation only if the result has these units, too; its
+ * values become those of the result (`hounsfield`) or of iterates. */
+tomos_status run_check_truth(const FileRun *run, const File *file);
+tomos_status run_match_truth(
+	const FileRun *run, const File *file, bool hounsfield, int64_t count, float *values);
 
 /* ---- iterative methods --------------------------------------------------------------------- */
 

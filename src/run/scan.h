@@ -82,13 +82,6 @@ tomos_status frames_open(FrameSet *set, const char *path, const char *dataset, c
 void frames_close(FrameSet *set);
 /* Escapes characters that have a meaning in patterns of file names. */
 void pattern_escape(char *to, size_t size, const char *from);
-/* The first number missing in the names of a stack of files, which may be counted in larger steps
- * than 1. */
-typedef struct {
-	int64_t number, step; /* number -1: none is missing */
-	char after[4096];     /* the file before it */
-} Gap;
-tomos_status frames_gap(const FrameSet *set, Gap *gap);
 /* The views' shape from their file, and whether it is in order of sinograms. */
 tomos_status scan_shape(tomos_scan *scan, const tomos_source_options *o, bool sinograms);
 /* Whether a geometry has as many views, rows and columns as the scan. */

@@ -258,6 +258,12 @@ done:
 
 /* ---- missing files ------------------------------------------------------------------------ */
 
+/* Files may be counted in larger steps than 1. */
+typedef struct {
+	int64_t number, step; /* number -1: none is missing */
+	char after[4096];     /* the file before it */
+} Gap;
+
 typedef struct {
 	char path[4096]; /* the file before */
 	size_t prefix;   /* characters before its number */
@@ -297,27 +303,23 @@ static tomos_status next_file(void *user, const char *path)
 	return TOMOS_OK;
 }
 
-tomos_status frames_gap(const FrameSet *set, Gap *gap)
+tomos_status tomos_file_gap(const tomos_file *file, int64_t *number, char *after, size_t size)
 {
-	*gap = (Gap){.number = -1};
-	if (!set->file)
-		return TOMOS_OK;
-	for (int pass = 0; pass < 2; pass++) { /* the smallest step first, then the gap */
-		Numbering n = {.number = -1, .gap = gap};
-		TRY(io_sources(set->file, next_file, &n));
-		gap->step = n.step;
+	Gap gap = {.number = -1};
+	for (int pass = 0; file && pass < 2; pass++) { /* the smallest step first, then the gap */
+		Numbering n = {.number = -1, .gap = &gap};
+		TRY(io_sources(file, next_file, &n));
+		gap.step = n.step;
 	}
+	*number = gap.number;
+	snprintf(after, size, "%s", gap.after);
 	return TOMOS_OK;
 }
 
 tomos_status tomos_scan_gap(
 	const tomos_scan *scan, tomos_frames which, int64_t *number, char *after, size_t size)
 {
-	Gap gap;
-	TRY(frames_gap(&scan->sets[which], &gap));
-	*number = gap.number;
-	snprintf(after, size, "%s", gap.after);
-	return TOMOS_OK;
+	return tomos_file_gap(scan->sets[which].file, number, after, size);
 }
 
 static tomos_status stack_probe(const File *look, bool *fits)

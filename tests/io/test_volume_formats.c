@@ -51,19 +51,25 @@ static void grids(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
+/* What a volume without a grid says of itself, but for its texts, which are the file's. */
+static tomos_file_info written_info(const char *name)
+{
+	tomos_file_info info = {.bytes = sizeof info};
+	tomos_file *file;
+	write_array(at(name), TOMOS_VOLUME, shape, numbers);
+	assert_ok(tomos_file_open(&file, at(name), NULL));
+	assert_ok(tomos_file_describe(file, &info));
+	tomos_file_close(file);
+	return info;
+}
+
 /* Without a grid there is none after reading either. */
 static void no_grids(void **state)
 {
 	(void)state;
 	static const char *const names[] = {"n.nii", "n.nii.gz", "n.nrrd", "n.vti"};
 	for (int k = 0; k < COUNT(names); k++) {
-		tomos_file_info info = {.bytes = sizeof info};
-		tomos_file *file;
-		write_array(at(names[k]), TOMOS_VOLUME, shape, numbers);
-		assert_ok(tomos_file_open(&file, at(names[k]), NULL));
-		assert_ok(tomos_file_describe(file, &info));
-		assert_false(info.has_grid);
-		tomos_file_close(file);
+		assert_false(written_info(names[k]).has_grid);
 		assert_int_equal(unlink(at(names[k])), 0);
 	}
 }
@@ -250,13 +256,7 @@ static void unpacked(void **state)
 	(void)state;
 	static const char *const names[] = {"u.nii.gz", "u.nii", "u.nrrd", "u.vti"};
 	for (int k = 0; k < COUNT(names); k++) {
-		tomos_file_info info = {.bytes = sizeof info};
-		tomos_file *file;
-		write_array(at(names[k]), TOMOS_VOLUME, shape, numbers);
-		assert_ok(tomos_file_open(&file, at(names[k]), NULL));
-		assert_ok(tomos_file_describe(file, &info));
-		assert_int_equal(info.unpacked, k == 0);
-		tomos_file_close(file);
+		assert_int_equal(written_info(names[k]).unpacked, k == 0);
 	}
 }
 
@@ -420,6 +420,29 @@ static void vti_rejections(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
+/* Data that are unpacked keep the grid of their header. */
+static void packed_grids(void **state)
+{
+	(void)state;
+	static const char nrrd[] = "NRRD0005\ntype: uint8\ndimension: 3\nsizes: 1 1 1\n"
+				   "space: left-posterior-superior\n"
+				   "space directions: (0.5,0,0) (0,0.25,0) (0,0,2)\n"
+				   "space origin: (1,2,3)\nencoding: gzip\n\n";
+	static const char vti[] = VTI "><ImageData WholeExtent=\"0 0 0 0 0 0\" Origin=\"1 2 3\" "
+				      "Spacing=\"0.5 0.25 2\"><Piece><PointData>"
+				      "<DataArray type=\"UInt8\" format=\"binary\">AQAAAAc=";
+	const tomos_grid grid = {{1, 1, 1}, {1, 2, 3}, {0.5, 0.25, 2}};
+	FILE *to = fopen(at("grid.nrrd"), "wb");
+	assert_non_null(to);
+	assert_int_equal(fwrite(nrrd, 1, sizeof nrrd - 1, to), sizeof nrrd - 1);
+	add_member(to, (const unsigned char *)"\7", 1);
+	assert_int_equal(fclose(to), 0);
+	put_file(at("grid.vti"), vti, sizeof vti - 1);
+	assert_grid(at("grid.nrrd"), &grid);
+	assert_grid(at("grid.vti"), &grid);
+	assert_int_equal(mem_live(), 0);
+}
+
 #define CELLS "><ImageData WholeExtent=\"0 1 0 1 0 1\"><Piece>"
 
 /* One number in base64: its length encoded with it or by itself, of 4 or 8 bytes; and an array that
@@ -463,6 +486,7 @@ int main(void)
 		cmocka_unit_test(nifti_rejections),
 		cmocka_unit_test(nrrd_rejections),
 		cmocka_unit_test(vti_rejections),
+		cmocka_unit_test(packed_grids),
 		cmocka_unit_test(vti_places),
 		cmocka_unit_test(second_commit),
 		cmocka_unit_test(unpacked),

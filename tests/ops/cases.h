@@ -28,31 +28,6 @@
 			fail_msg("%s: '%s' is not in '%s'", #expression, words, tomos_message()); \
 	} while (0)
 
-#ifndef __has_feature
-#define __has_feature(name) 0
-#endif
-
-/* Races show in one case of each kind. */
-#if defined __SANITIZE_THREAD__ || __has_feature(thread_sanitizer)
-enum { CASE_RACES = 1 };
-#else
-enum { CASE_RACES = 0 };
-#endif
-
-/* Set with sanitizers, which take ten times as long: tests are then smaller. */
-#if defined __SANITIZE_ADDRESS__ || __has_feature(address_sanitizer)
-enum { CASE_SLOW = 1 };
-#else
-enum { CASE_SLOW = CASE_RACES };
-#endif
-
-/* Also set for tools such as memcheck, through the environment variable TOMOS_TEST_SMALL. */
-static inline int case_slow(void)
-{
-	const char *text = getenv("TOMOS_TEST_SMALL");
-	return CASE_SLOW || (text && *text);
-}
-
 /* The backend that tests run on: the cpu, or the one that TOMOS_TEST_BACKEND names. */
 static inline const char *test_backend(void)
 {

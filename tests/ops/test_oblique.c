@@ -145,7 +145,7 @@ static void in_pieces(void **state)
 	(void)state;
 	const CpuLevel *level = NULL;
 	OK(cpu_level_choose(&level));
-	const int64_t n = CASE_SLOW ? 90 : 170;
+	const int64_t n = case_slow() ? 90 : 170;
 	compare(level, (const int64_t[]){n, n, n}, n, n, 1, 0);
 	compare(level, (const int64_t[]){20, 400, 390}, 60, 90, 5, 1);
 	compare(level, (const int64_t[]){6, 2100, 140}, 30, 41, 20, 0);

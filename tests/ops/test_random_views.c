@@ -130,7 +130,7 @@ static void check_model(tomos_backend *backend, const char *level, const char *m
 {
 	Errors worst = {0, 0, 0};
 	double limit = test_repeats() ? 3e-6 : 1e-5;
-	for (int i = 0; i < SCANS / (CASE_SLOW ? 5 : 1); i++) {
+	for (int i = 0; i < SCANS / (case_slow() ? 5 : 1); i++) {
 		Case c = random_scan(i);
 		Errors e = errors_of(backend, &c, model);
 		if (!(e.forward <= limit && e.back <= limit && e.adjoint <= 0.3 * limit))

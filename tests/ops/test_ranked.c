@@ -2,6 +2,7 @@
  * adjoint, and messages of the rows that slabs share and no others. The ranks are threads. */
 #include "op/ranked_parts.h" /* first: cmocka makes a macro of fail() */
 #include "base/base_test.h"
+#include "geom/orbit.h"
 #include "ops/rank_threads.h"
 #include <math.h>
 
@@ -34,19 +35,12 @@ static float *random_values(int64_t count, unsigned seed)
 
 static tomos_geometry *make_scan(const char *kind)
 {
-	static const double source_axis = 40, source_detector = 60;
-	tomos_scan_options o = tomos_scan_defaults();
+	static const double distances[2] = {40, 60};
+	static const int64_t size[3] = {VIEWS, ROWS, COLUMNS};
+	tomos_scan_options o = orbit_options(kind, size, distances);
 	tomos_geometry *scan;
-	o.geometry = kind;
-	o.rows = ROWS;
-	o.columns = COLUMNS;
-	o.views = VIEWS;
-	if (strcmp(kind, "laminography") == 0) {
+	if (strcmp(kind, "laminography") == 0)
 		o.tilt = 0.5;
-	} else {
-		o.source_axis = &source_axis, o.source_axis_count = 1;
-		o.source_detector = &source_detector, o.source_detector_count = 1;
-	}
 	if (strcmp(kind, "helix") == 0)
 		o.pitch = 9, o.arc = 12;
 	assert_ok(tomos_geometry_make(&scan, &o));

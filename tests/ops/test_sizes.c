@@ -116,7 +116,7 @@ static void primes(void **state)
 static void around_2048(void **state)
 {
 	(void)state;
-	for (int64_t n = CASE_RACES ? 2049 : 2047; n <= 2049; n++) {
+	for (int64_t n = case_slow() ? 2049 : 2047; n <= 2049; n++) {
 		check_size(&(Size){"parallel", {n, CASE_SLOW ? 65 : n, 1}, 1, n, 1}, 1);
 		check_size(&(Size){"parallel", {n, 33, 1}, 1, n, 2}, 2);
 		check_size(&(Size){"fan", {33, n, 1}, 1, n, 2}, 2);

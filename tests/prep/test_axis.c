@@ -106,6 +106,17 @@ static void test_error(void **state)
 	assert_true(said[2] > 25);
 }
 
+/* Half a turn, with noise of 5 % of the largest value. */
+static Scene noisy_scene(int64_t views, int64_t rows, double axis, double radius)
+{
+	Scene s = scene_make(views, rows, COLUMNS, axis, 180, radius);
+	float most = 0;
+	for (int64_t j = 0; j < s.count; j++)
+		most = fmaxf(most, s.data[j]);
+	spoil(&s, 0.05 * (double)most, 0);
+	return s;
+}
+
 /* Half a turn, one row, few views: parts of the row's spectrum say how far off the axis may be. */
 static void test_error_one_row(void **state)
 {
@@ -113,11 +124,7 @@ static void test_error_one_row(void **state)
 	double ratio = 0, most_off = 0;
 	int count = CASE_SLOW ? 3 : 24;
 	for (int i = 0; i < count; i++) {
-		Scene s = scene_make(60, 1, COLUMNS, 90.3 + 0.83 * i, 180, 75);
-		float most = 0;
-		for (int64_t j = 0; j < s.count; j++)
-			most = fmaxf(most, s.data[j]);
-		spoil(&s, 0.05 * (double)most, 0);
+		Scene s = noisy_scene(60, 1, 90.3 + 0.83 * i, 75);
 		tomos_axis axis = find(&s, "auto");
 		double off = fabs(axis.column - s.axis) / axis.error;
 		ratio += off * off / count;
@@ -151,11 +158,7 @@ static void test_noisy(void **state)
 	double off = 0, said = 0;
 	int count = CASE_SLOW ? 1 : 12;
 	for (int i = 0; i < count; i++) {
-		Scene s = scene_make(150, 4, COLUMNS, 78.3 + 3.7 * i, 180, 70);
-		float most = 0;
-		for (int64_t j = 0; j < s.count; j++)
-			most = fmaxf(most, s.data[j]);
-		spoil(&s, 0.05 * (double)most, 0);
+		Scene s = noisy_scene(150, 4, 78.3 + 3.7 * i, 70);
 		tomos_axis axis = find(&s, "auto");
 		off += (axis.column - s.axis) * (axis.column - s.axis) / count;
 		said += axis.error * axis.error / count;

@@ -3,6 +3,7 @@
 #define TOMOS_TESTS_RUN_STACK_H
 
 #include <math.h>
+#include "geom/orbit.h"
 #include "run_help.h"
 
 enum {
@@ -87,16 +88,9 @@ static inline int64_t stack_least(StackJob *j)
 
 static inline void stack_geometry(tomos_geometry **scan, const char *kind, int64_t rows)
 {
-	static const double axis = 80, detector = 120;
-	tomos_scan_options o = tomos_scan_defaults();
-	o.geometry = kind;
-	o.rows = rows;
-	o.columns = STACK_COLUMNS;
-	o.views = STACK_VIEWS;
-	if (strcmp(kind, "parallel") != 0) {
-		o.source_axis = &axis, o.source_axis_count = 1;
-		o.source_detector = &detector, o.source_detector_count = 1;
-	}
+	static const double distances[2] = {80, 120};
+	const int64_t size[3] = {STACK_VIEWS, rows, STACK_COLUMNS};
+	tomos_scan_options o = orbit_options(kind, size, distances);
 	assert_ok(tomos_geometry_make(scan, &o));
 }
 

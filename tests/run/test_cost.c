@@ -2,6 +2,7 @@
  * that are known, files of rates, and the plan of a dry run. */
 #include <math.h>
 #include "geom/bands.h"
+#include "geom/orbit.h"
 #include "run/cost.h"
 #include "run_help.h"
 
@@ -9,17 +10,10 @@ enum { VIEWS = 24, SIZE = 20, ROWS = 23, COLUMNS = 26 };
 
 static tomos_geometry *scan_of(const char *kind)
 {
-	static const double source_axis = 60, source_detector = 90;
-	tomos_scan_options o = tomos_scan_defaults();
+	static const double distances[2] = {60, 90};
+	static const int64_t size[3] = {VIEWS, ROWS, COLUMNS};
+	tomos_scan_options o = orbit_options(kind, size, distances);
 	tomos_geometry *scan;
-	o.geometry = kind;
-	o.rows = ROWS;
-	o.columns = COLUMNS;
-	o.views = VIEWS;
-	if (strcmp(kind, "parallel") != 0) {
-		o.source_axis = &source_axis, o.source_axis_count = 1;
-		o.source_detector = &source_detector, o.source_detector_count = 1;
-	}
 	assert_ok(tomos_geometry_make(&scan, &o));
 	return scan;
 }

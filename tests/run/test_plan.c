@@ -1,4 +1,5 @@
 /* Which rows of a scan the slices of a volume are, where each slice needs one row alone. */
+#include "geom/orbit.h"
 #include "io/io_help.h"
 #include "run/run_parts.h"
 
@@ -6,18 +7,11 @@ enum { ROWS = 9 };
 
 static tomos_geometry *stack(const char *kind, double pixel)
 {
-	static const double source_axis = 40, source_detector = 60;
-	tomos_scan_options o = tomos_scan_defaults();
+	static const double distances[2] = {40, 60};
+	static const int64_t size[3] = {5, ROWS, 12};
+	tomos_scan_options o = orbit_options(kind, size, distances);
 	tomos_geometry *scan;
-	o.geometry = kind;
-	o.rows = ROWS;
-	o.columns = 12;
-	o.views = 5;
 	o.pixel = pixel;
-	if (strcmp(kind, "parallel") != 0) {
-		o.source_axis = &source_axis, o.source_axis_count = 1;
-		o.source_detector = &source_detector, o.source_detector_count = 1;
-	}
 	assert_ok(tomos_geometry_make(&scan, &o));
 	return scan;
 }

@@ -53,20 +53,11 @@ static void values_cut_off(void **state)
 	w.file.type = "uint8";
 	w.file.window = narrow, w.file.window_count = 2;
 	assert_ok(tomos_run(&w.job, NULL));
-	int64_t whole = w.report.cut, most = 0;
+	int64_t whole = w.report.cut;
 	assert_true(whole > 0);
 	w.file.overwrite = 1;
 	w.run.memory = few_at_a_time;
-	tomos_status status = TOMOS_CANCELLED;
-	for (int i = 1; status == TOMOS_CANCELLED; i++) {
-		Patience patience = {i};
-		const tomos_progress progress = {lose_patience, &patience};
-		w.run.resume = i > 1;
-		status = tomos_run(&w.job, &progress);
-		most = max64(most, w.report.resumed);
-	}
-	assert_ok(status);
-	assert_true(most > 0);
+	assert_true(run_with_breaks(&w) > 0);
 	assert_int_equal(w.report.cut, whole);
 }
 

@@ -299,11 +299,12 @@ static void tiff_folders(void **state)
 static void assert_gap(const char *path, int64_t number, const char *after)
 {
 	tomos_scan *scan;
-	Gap gap;
+	int64_t found;
+	char before[304];
 	assert_ok(tomos_scan_open(&scan, path, NULL));
-	assert_ok(frames_gap(&scan->sets[TOMOS_VIEWS], &gap));
-	assert_int_equal(gap.number, number);
-	assert_non_null(strstr(gap.after, after));
+	assert_ok(tomos_scan_gap(scan, TOMOS_VIEWS, &found, before, sizeof before));
+	assert_int_equal(found, number);
+	assert_non_null(strstr(before, after));
 	tomos_scan_close(scan);
 }
 

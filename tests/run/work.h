@@ -129,6 +129,24 @@ static inline void least_memory(Work *w)
 	w->run.dry_run = 0;
 }
 
+/* Cancels the run a little later each time, and resumes it, until it is complete; the largest
+ * number of slices that were there already. */
+static inline int64_t run_with_breaks(Work *w)
+{
+	tomos_status status = TOMOS_CANCELLED;
+	int64_t most = 0;
+	for (int i = 1; status == TOMOS_CANCELLED; i++) {
+		Patience patience = {i};
+		const tomos_progress progress = {lose_patience, &patience};
+		w->run.resume = i > 1;
+		status = tomos_run(&w->job, &progress);
+		most = max64(most, w->report.resumed);
+		assert_true(i < 1000);
+	}
+	assert_ok(status);
+	return most;
+}
+
 /* Leaves a run of several slabs at its last step. */
 static inline void break_off_with(const char *output, void (*change)(Work *w))
 {

@@ -157,8 +157,14 @@ export function connectTabs(state, there) {
 	return show;
 }
 
+/* The theme is the system's until one is chosen. */
+const system = matchMedia("(prefers-color-scheme: dark)");
+const setTheme = dark => { document.documentElement.dataset.theme = dark ? "dark" : "light"; };
+const follow = () => setTheme(system.matches);
+follow();
+system.addEventListener("change", follow);
+
 export function switchTheme() {
-	const root = document.documentElement;
-	const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-	root.dataset.theme = dark ? "light" : "dark";
+	system.removeEventListener("change", follow);
+	setTheme(document.documentElement.dataset.theme !== "dark");
 }

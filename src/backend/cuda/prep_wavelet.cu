@@ -224,40 +224,20 @@ static void damp(cudaStream_t stream, const PrepSpec *s, const Images *m, int vi
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static int64_t round_up(int64_t count, int levels)
+static PrepPadded padded(const PrepSpec *s, const PrepData *d)
 {
-	int64_t unit = (int64_t)1 << levels;
-	return (count + unit - 1) / unit * unit;
-}
-
-static Images images_of(const PrepSpec *s, const PrepData *d)
-{
-	Images m = {.margin = min64(d->columns, (int64_t)(s->ring_taps - 1) << s->ring_levels)};
-	m.views = round_up(d->views, s->ring_levels);
-	m.columns = round_up(d->columns + 2 * m.margin, s->ring_levels);
-	m.count = prep_batch(2 * m.views * m.columns, min64(d->rows, 65535));
-	return m;
+	return prep_padded(s, d, PREP_BATCH, 65535);
 }
 
 static int64_t wavelet_floats(const PrepWork *w, const PrepData *d)
 {
-	Images m = images_of(&w->spec, d);
-	return 2 * m.count * m.columns * (m.views + WAVES) + 2 * m.views;
-}
-
-static Taps taps_of(const PrepSpec *s)
-{
-	Taps t = {.taps = s->ring_taps};
-	for (int k = 0; k < t.taps; k++) {
-		t.low[k] = (float)s->ring_low[k];
-		t.high[k] = (float)s->ring_high[k];
-	}
-	return t;
+	return prep_padded_floats(padded(&w->spec, d), WAVES);
 }
 
 static void run_batch(cudaStream_t stream, const PrepSpec *s, const Images *m, PrepData *d)
 {
-	const Taps t = taps_of(s);
+	Taps t = {.taps = s->ring_taps};
+	prep_taps(s, t.low, t.high);
 	auto grid = [&](int64_t x, int64_t y) { return prep_grid(x, y, m->count); };
 	pad_kernel<<<grid(m->columns, m->views), PREP_THREADS, 0, stream>>>(*m, *d);
 	for (int k = 0; k < s->ring_levels; k++) {
@@ -280,8 +260,9 @@ static void run_batch(cudaStream_t stream, const PrepSpec *s, const Images *m, P
 
 static tomos_status wavelet_run(tomos_backend *b, PrepWork *w, PrepData *d, float *scratch)
 {
-	Images m = images_of(&w->spec, d);
-	const int64_t batch = m.count, size = batch * m.views * m.columns;
+	const PrepPadded room = padded(&w->spec, d);
+	Images m = {.views = room.views, .columns = room.columns, .margin = room.margin};
+	const int64_t batch = room.count, size = batch * m.views * m.columns;
 	m.image = scratch;
 	m.copy = scratch + size;
 	m.sums = (float2 *)(m.copy + size);

@@ -38,6 +38,38 @@ static inline int64_t prep_fit(int64_t room, int64_t each, int64_t count)
 	return max64(1, min64(room / max64(each, 1), count));
 }
 
+/* Sinograms padded for the wavelet transform, to sizes that its levels divide: columns before the
+ * first, and the number of sinograms in a batch of about `room` floats. */
+typedef struct {
+	int64_t views, columns, margin, count;
+} PrepPadded;
+
+static inline PrepPadded prep_padded(
+	const PrepSpec *s, const PrepData *d, int64_t room, int64_t most)
+{
+	const int64_t unit = (int64_t)1 << s->ring_levels;
+	PrepPadded m;
+	m.margin = min64(d->columns, (int64_t)(s->ring_taps - 1) * unit);
+	m.views = (d->views + unit - 1) / unit * unit;
+	m.columns = (d->columns + 2 * m.margin + unit - 1) / unit * unit;
+	m.count = prep_fit(room, 2 * m.views * m.columns, min64(d->rows, most));
+	return m;
+}
+
+/* Of a batch: the images and a copy, sums of `waves` waves, and a circle of views. */
+static inline int64_t prep_padded_floats(PrepPadded m, int64_t waves)
+{
+	return 2 * m.count * m.columns * (m.views + waves) + 2 * m.views;
+}
+
+static inline void prep_taps(const PrepSpec *s, float low[PREP_TAPS], float high[PREP_TAPS])
+{
+	for (int k = 0; k < s->ring_taps; k++) {
+		low[k] = (float)s->ring_low[k];
+		high[k] = (float)s->ring_high[k];
+	}
+}
+
 /* Images of one group: order[begin .. begin + count - 1], or begin .. without an order. */
 typedef struct {
 	const int32_t *order;

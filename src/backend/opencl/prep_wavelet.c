@@ -47,35 +47,14 @@ typedef struct {
 	OpenclPlace data, image, copy, sums, circle;
 } Batch;
 
-static int64_t round_up(int64_t count, int levels)
+static PrepPadded padded(const PrepSpec *s, const PrepData *d)
 {
-	int64_t unit = (int64_t)1 << levels;
-	return (count + unit - 1) / unit * unit;
-}
-
-static PrepImages images_of(const PrepSpec *s, const PrepData *d)
-{
-	PrepImages m = {.margin = min64(d->columns, (int64_t)(s->ring_taps - 1) << s->ring_levels)};
-	m.views = round_up(d->views, s->ring_levels);
-	m.columns = round_up(d->columns + 2 * m.margin, s->ring_levels);
-	m.count = prep_fit(PREP_BATCH, 2 * m.views * m.columns, d->rows);
-	return m;
+	return prep_padded(s, d, PREP_BATCH, d->rows);
 }
 
 static int64_t wavelet_floats(const PrepWork *w, const PrepData *d)
 {
-	PrepImages m = images_of(&w->spec, d);
-	return 2 * m.count * m.columns * (m.views + WAVES) + 2 * m.views;
-}
-
-static PrepTaps taps_of(const PrepSpec *s)
-{
-	PrepTaps t = {.taps = s->ring_taps};
-	for (int k = 0; k < t.taps; k++) {
-		t.low[k] = (float)s->ring_low[k];
-		t.high[k] = (float)s->ring_high[k];
-	}
-	return t;
+	return prep_padded_floats(padded(&w->spec, d), WAVES);
 }
 
 /* Between the sinograms and the padded images. */
@@ -168,12 +147,14 @@ static tomos_status run_batch(tomos_backend *b, Batch *w)
 static tomos_status wavelet_run(tomos_backend *b, PrepWork *work, PrepData *d, float *scratch)
 {
 	const PrepSpec *s = &work->spec;
-	Batch w = {.m = images_of(s, d),
+	const PrepPadded m = padded(s, d);
+	Batch w = {.m = {.views = m.views, .columns = m.columns, .margin = m.margin},
 		.n = prep_shape(d),
-		.taps = taps_of(s),
+		.taps = {.taps = s->ring_taps},
 		.sigma = s->ring_sigma,
 		.levels = s->ring_levels};
-	const int64_t batch = w.m.count, size = batch * w.m.views * w.m.columns;
+	const int64_t batch = m.count, size = batch * w.m.views * w.m.columns;
+	prep_taps(s, w.taps.low, w.taps.high);
 	TRY(opencl_place(b, d->data, &w.data));
 	TRY(opencl_place(b, scratch, &w.image));
 	w.copy = w.sums = w.circle = w.image;

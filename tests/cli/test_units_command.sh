@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Units of volumes and scans, and what is said where something is missing or does not fit.
+#
+#   test_units_command.sh COMMAND SOURCES BUILD
+# shellcheck source=tests/cli/cli_help.sh
+. "$2/tests/cli/cli_help.sh"
+make_files
+make convert s.h5 s.npy
+plain="--axis 16.5 --arc 180"
+
+# ---- Hounsfield units --------------------------------------------------------------------------
+make recon s.h5 -o mu.h5
+make recon s.h5 --hu 0.02,0.001 -o hu.h5
+check "a truth of other units" 1 recon s.h5 --compare hu.h5 -o d.h5
+has "its message" err "'hu.h5' is in Hounsfield units, and the reconstruction is not"
+check "a truth of other units, iterating" 1 recon s.h5 --method sirt --iterations 1 --truth hu.h5 -o d.h5
+has "its message" err "'hu.h5' is in Hounsfield units, and the reconstruction is not"
+absent d.h5
+check "attenuation becomes Hounsfield units" 0 recon s.h5 --hu 0.02,0.001 --compare mu.h5 -o d.h5
+if awk '/^relative L2/ { found = $3 < 1e-5 } END { exit !found }' out; then ok "no difference"; else bad "a difference"; fi
+for truth in mu hu; do
+	check "errors of iterations" 0 recon s.h5 --method sirt --iterations 2 --hu 0.02,0.001 --compare $truth.h5 \
+		--history $truth.txt --overwrite -o d.h5
+done
+if awk -F, 'FNR == NR { a[FNR] = $3; next } FNR > 1 { d = $3 - a[FNR]; if (d > 1e-4 || d < -1e-4) exit 1; n++ } END { exit n < 2 }' \
+	mu.txt hu.txt; then ok "are those of attenuation"; else bad "differ: $(paste mu.txt hu.txt)"; fi
+
+check "other units" 0 compare mu.h5 hu.h5
+has "are mentioned" err "warning: 'mu.h5' is in"
+check "the same unit" 0 compare hu.h5 hu.h5
+has "is mentioned" out "unit                HU"
+
+# ---- pixels of unknown size --------------------------------------------------------------------
+# shellcheck disable=SC2086
+check "a scan without pixel size" 0 recon s.npy $plain -o pixels.h5
+check "its volume" 0 info pixels.h5
+has "is in pixels" out "in 1/pixel"
+check "projected" 0 project pixels.h5 --views 5 -o again.h5
+check "its volume again" 0 recon again.h5 -o again_pixels.h5
+check "says" 0 info again_pixels.h5
+has "pixels again" out "in 1/pixel"
+# shellcheck disable=SC2086
+check "a length in um" 1 recon s.npy $plain --voxel 600um -o d.h5 --overwrite
+has "its message" err "--voxel is a length with a unit, but 's.npy' does not say the size of its pixels"
+# shellcheck disable=SC2086
+check "in pixels" 0 recon s.npy $plain --voxel 0.6 -o d.h5 --overwrite
+# shellcheck disable=SC2086
+check "of known pixels" 0 recon s.npy $plain --pixel 1mm --voxel 600um -o d.h5 --overwrite
+
+# ---- missing files -----------------------------------------------------------------------------
+make convert p.h5 slices/
+rm slices/*_00007.tiff
+for words in "convert slices gap.npy" "show slices -o gap.png" "project slices --views 3 -o gap.h5" "compare slices slices"; do
+	# shellcheck disable=SC2086
+	check "$words" 0 $words
+	has "warns" err "warning: number 7 is missing after 'slices/"
+done
+
+# ---- what cannot be found ----------------------------------------------------------------------
+check "a checkpoint" 0 recon s.h5 --method cgls --iterations 2 --checkpoint here -o d.h5 --overwrite
+check "that is not there" 0 recon s.h5 --method cgls --iterations 3 --checkpoint typo --resume -o d.h5 --overwrite
+has "is told" err "note: there is no checkpoint 'typo': slices that are not finished"
+check "that is there" 0 recon s.h5 --method cgls --iterations 3 --checkpoint typo --resume -o d.h5 --overwrite
+if grep -q "there is no checkpoint" err; then bad "a note without need"; else ok "no note"; fi
+uneven=$(seq -s, 0 34),40,60,90,120,175
+check "uneven angles" 2 recon s.npy --angles "$uneven" -o d.h5 --overwrite
+has "have an advice" err "; --axis sets it"
+has "and a reason" err "even steps"
+echo "$failures failed"
+[ "$failures" = 0 ]
