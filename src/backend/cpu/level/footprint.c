@@ -14,6 +14,8 @@ bool LEVEL(footprint_applies)(const ProjectRequest *what)
 	return true;
 }
 
+enum { BATCH = 128 / LANES }; /* voxels of a line at a time: their shares stay in the L1 cache */
+
 /* ---- footprints of a strip ------------------------------------------------------------------- */
 
 /* Widths of the projected edges of voxels at x from the middle of a strip: edge[a] + x step[a],
@@ -40,7 +42,7 @@ static Edges edges_of(
 
 /* Positions of the voxels of a strip, and the factors of the widths of their edges. */
 typedef struct {
-	vf column[SPAN], row[SPAN], weight[SPAN], scale[SPAN], row_scale[SPAN];
+	vf column[BATCH], row[BATCH], weight[BATCH], scale[BATCH], row_scale[BATCH];
 } Spots;
 
 INLINE void spots_of(
@@ -80,9 +82,9 @@ static void spots_fill(const Look *look, const TileStrip *t, Spots *spots)
  * operations for one voxel depend on each other, and a processor overlaps more iterations of short
  * loops. */
 typedef struct {
-	vf column[SPAN], row[SPAN];
-	vi cell[SPAN];
-	vf across[SPAN][MOST_PIXELS], along[SPAN][MOST_PIXELS];
+	vf column[BATCH], row[BATCH];
+	vi cell[BATCH];
+	vf across[BATCH][MOST_PIXELS], along[BATCH][MOST_PIXELS];
 } Feet;
 
 /* One coordinate. */
@@ -90,7 +92,7 @@ INLINE void shares_of(const vf *at, const vf *scale, const Edges *edges, const T
 	const int pixels, vf *first, vf (*shares)[MOST_PIXELS])
 {
 	const Edges e = *edges;
-	Trapezoid t[SPAN];
+	Trapezoid t[BATCH];
 	vf x = vf_all(s->x0);
 	for (int64_t i = 0; i < s->count; i++, x += 1) {
 		const vf widths[3] = {
@@ -132,24 +134,55 @@ INLINE void feet_of(const TileView *t, const Cells *cells, const TileStrip *s, c
 	cells_of(m, s->count, cells->clipped, rows, f);
 }
 
+/* Sums over four columns from `first` on, of all rows: the rows of each voxel are added before its
+ * pixels are distributed to vectors. */
+INLINE void sum_rows(const float *pixels, const vi *cell, const vf *along, int64_t width,
+	const int rows, vf sums[4])
+{
+	quad each[LANES];
+#pragma GCC unroll 16
+	for (int l = 0; l < LANES; l++) {
+		const float *from = pixels + ((const int32_t *)cell)[l];
+		quad sum = quad_load(from);
+		if (rows > 1)
+			sum *= ((const float *)&along[0])[l];
+		for (int r = 1; r < rows; r++)
+			sum += ((const float *)&along[r])[l] * quad_load(from + r * width);
+		each[l] = sum;
+	}
+	quads_split(each, sums);
+}
+
 INLINE void back_strip(const TileView *t, const TileStrip *s, const Spots *spots, const Feet *f,
 	int64_t width, const int columns, const int rows)
 {
 	for (int64_t i = 0; i < s->count; i++) {
 		float *to = s->voxels + i * TILE;
 		vf value = {0};
-		for (int r = 0; r < rows; r++) {
-			vf sum = {0};
-			for (int c = 0; c < columns; c += 4) {
-				vf pixels[4];
-				vf_load_fours_by(t->window + r * width + c,
-					(const int32_t *)&f->cell[i], 1, pixels);
-				for (int j = 0; j < 4 && c + j < columns; j++)
-					sum += f->across[i][c + j] * pixels[j];
-			}
-			value = rows > 1 ? value + f->along[i][r] * sum : sum;
+		for (int c = 0; c < columns; c += 4) {
+			vf sums[4];
+			sum_rows(t->window + c, &f->cell[i], f->along[i], width, rows, sums);
+			for (int j = 0; j < 4 && c + j < columns; j++)
+				value += f->across[i][c + j] * sums[j];
 		}
 		vf_store(to, vf_load(to) + spots->weight[i] * value);
+	}
+}
+
+/* Adds four columns of all rows, one voxel after the other. */
+INLINE void add_rows(float *patches, const vi *cell, const vf shares[4], const vf *along,
+	int64_t width, const int rows)
+{
+	quad each[LANES];
+	quads_of(shares, each);
+#pragma GCC unroll 16
+	for (int l = 0; l < LANES; l++) {
+		float *to = patches + 2 * (int64_t)((const int32_t *)cell)[l];
+		for (int r = 0; r < rows; r++, to += 4 * width) {
+			quad sum = quad_load(to);
+			sum += rows > 1 ? each[l] * ((const float *)&along[r])[l] : each[l];
+			memcpy(to, &sum, sizeof sum);
+		}
 	}
 }
 
@@ -158,15 +191,11 @@ INLINE void forward_strip(const TileView *t, const TileStrip *s, const Spots *sp
 {
 	for (int64_t i = 0; i < s->count; i++) {
 		vf value = spots->weight[i] * vf_load(s->voxels + i * TILE);
-		for (int r = 0; r < rows; r++) {
-			vf share = rows > 1 ? value * f->along[i][r] : value;
-			for (int c = 0; c < columns; c += 4) {
-				vf pixels[4] = {{0}};
-				for (int j = 0; j < 4 && c + j < columns; j++)
-					pixels[j] = share * f->across[i][c + j];
-				vf_add_fours_by(t->window + 4 * (r * width + c),
-					(const int32_t *)&f->cell[i], 2, pixels);
-			}
+		for (int c = 0; c < columns; c += 4) {
+			vf shares[4] = {{0}};
+			for (int j = 0; j < 4 && c + j < columns; j++)
+				shares[j] = value * f->across[i][c + j];
+			add_rows(t->window + 4 * c, &f->cell[i], shares, f->along[i], width, rows);
 		}
 	}
 }
@@ -239,7 +268,7 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 		memset(t->window, 0, (size_t)(4 * (width * height + LANES)) * sizeof(float));
 	for (int64_t r = 0; !forward && r < height; r++)
 		load_line(t, cells->low[1] + r, cells->low[0], width, t->window + r * width);
-	project_strips(t, block, cells, width, project_strip);
+	project_strips(t, block, cells, width, BATCH, project_strip);
 	if (forward)
 		give_window(t, cells);
 }

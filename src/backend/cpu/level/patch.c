@@ -192,7 +192,7 @@ static void project_planar(const TileView *t, const Box *block, const Cells *cel
 		memset(t->window, 0, (size_t)(2 * (wide + LANES)) * sizeof(float));
 	else
 		load_line(t, 0, cells->low[0], wide + 1, t->window);
-	project_strips(t, block, cells, 0, project_strip_planar);
+	project_strips(t, block, cells, 0, SPAN, project_strip_planar);
 	if (forward)
 		give_line(t, cells);
 }
@@ -209,7 +209,7 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 		memset(t->window, 0, (size_t)(4 * (patches + LANES)) * sizeof(float));
 	else
 		load_window(t, cells);
-	project_strips(t, block, cells, cells->size[0] + (forward ? 0 : 1), project_strip);
+	project_strips(t, block, cells, cells->size[0] + (forward ? 0 : 1), SPAN, project_strip);
 	if (forward)
 		give_window(t, cells);
 }

@@ -91,6 +91,28 @@ static inline void vf_load_fours_by(const float *p, const int32_t *at, const int
 	load_fours(p, each, per, m);
 }
 
+/* The quads of the lanes of four vectors: each[l] has lane l of all of them. */
+static inline void quads_of(const vf m[4], quad each[LANES])
+{
+	vf quarters[4];
+	transpose_four(m, quarters);
+	for (int i = 0; i < 4; i++)
+		for (int q = 0; q < LANES / 4; q++)
+			each[4 * q + i] = vf_quarter(quarters[i], q);
+}
+
+/* The reverse. */
+static inline void quads_split(const quad each[LANES], vf m[4])
+{
+	vf quarters[4];
+	int64_t at[LANES];
+	for (int l = 0; l < LANES; l++)
+		at[l] = 4 * l;
+	for (int i = 0; i < 4; i++)
+		quarters[i] = vf_load_quarters((const float *)each, at + i, 1);
+	transpose_four(quarters, m);
+}
+
 static inline void add_fours(float *p, const int64_t *each, const int per, const vf m[4])
 {
 	vf quarters[4];

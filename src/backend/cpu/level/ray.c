@@ -12,7 +12,7 @@
 enum {
 	TOGETHER = 16, /* vectors of rays */
 	BAND = 16,     /* detector rows of a task (forward) */
-	BESIDE = 64,   /* rows of a part, and voxels of a row */
+	BESIDE = 96,   /* rows of a part, and voxels of a row */
 	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* fit into the L2 cache */
 	SLACK = BESIDE + 3 + 2 * WINDOW, /* floats around single voxels that windows reach */
 	SINGLE_FLOATS = PLANES * (BESIDE + 3) * (BESIDE + 3) + 2 * SLACK,
@@ -239,9 +239,11 @@ static bool axis_used(const ProjectRequest *what, int axis)
 	return false;
 }
 
-static inline const int64_t *sub_size(const RayPart *whole)
+/* Size of the parts along axis i, as equal as possible: rays are set up once per part. */
+static inline int64_t sub_size(const RayPart *whole, int i)
 {
-	return whole->planar ? planar_size : part_size;
+	int64_t most = whole->planar ? planar_size[i] : part_size[i];
+	return i == 0 ? most : parts(whole->n[i], parts(whole->n[i], most));
 }
 
 static RayPart sub_part(const RayPart *whole, const int64_t at[3])
@@ -250,7 +252,7 @@ static RayPart sub_part(const RayPart *whole, const int64_t at[3])
 	for (int i = 0; i < 3; i++) {
 		int a = whole->axes[i];
 		box.low[a] += at[i];
-		box.high[a] = min64(box.low[a] + sub_size(whole)[i], box.high[a]);
+		box.high[a] = min64(box.low[a] + sub_size(whole, i), box.high[a]);
 	}
 	return ray_part(whole->what, whole->axes[0], &box, whole->planar);
 }
@@ -273,8 +275,9 @@ static void forward_axis(Forward *f, const ProjectRequest *what, int axis)
 {
 	bool planar = what->plan->model.planar && !f->pose;
 	RayPart whole = ray_part(what, axis, &what->box, planar);
-	const int64_t *size = sub_size(&whole);
-	int64_t at[3];
+	int64_t at[3], size[3];
+	for (int i = 0; i < 3; i++)
+		size[i] = sub_size(&whole, i);
 	for (at[0] = 0; at[0] < whole.n[0]; at[0] += size[0])
 		for (at[1] = 0; at[1] < whole.n[1]; at[1] += size[1])
 			for (at[2] = 0; at[2] < whole.n[2]; at[2] += size[2]) {
@@ -412,8 +415,8 @@ static void back_tile(const RayPart *whole, int64_t index, float *copy)
 	const ProjectRequest *what = whole->what;
 	int64_t at[3];
 	for (int i = 2; i >= 0; i--) {
-		int64_t many = parts(whole->n[i], sub_size(whole)[i]);
-		at[i] = index % many * sub_size(whole)[i];
+		int64_t many = parts(whole->n[i], sub_size(whole, i));
+		at[i] = index % many * sub_size(whole, i);
 		index /= many;
 	}
 	RayPart part = sub_part(whole, at);
@@ -446,7 +449,7 @@ tomos_status LEVEL(ray_back)(const ProjectRequest *what)
 		back.whole = ray_part(what, axis, &what->box, what->plan->model.planar);
 		back.tiles = 1;
 		for (int i = 0; i < 3; i++)
-			back.tiles *= parts(back.whole.n[i], sub_size(&back.whole)[i]);
+			back.tiles *= parts(back.whole.n[i], sub_size(&back.whole, i));
 		atomic_store(&back.next, 0);
 		parallel_for(min64(threads, back.tiles), back_some, &back);
 	}

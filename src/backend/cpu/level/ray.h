@@ -11,7 +11,7 @@
 /* Positions in a plane are an integer per ray and a fixed-point offset with 24 fractional bits.
  * The offset changes by at most one voxel per plane, so that it cannot overflow. */
 #if defined TOMOS_LEVEL_avx512
-enum { OFFSET_BITS = 24, PLANES = 32 };
+enum { OFFSET_BITS = 24, PLANES = 24 };
 #else
 enum { OFFSET_BITS = 24, PLANES = 16 };
 #endif

@@ -337,6 +337,13 @@ static inline void strip_fill(const Look *look, const Cells *cells, const Lines 
 	strip_distances(lines, x, x0, s);
 }
 
+/* Squares of distances from n voxels further on. */
+static inline void strip_advance(Strip *s, float n)
+{
+	s->near2 += n * (s->near2_step + 0.5F * (n - 1) * s->near2_bend);
+	s->near2_step += n * s->near2_bend;
+}
+
 /* One voxel of each line: column and row, weight, and depth in the middle / depth. */
 typedef struct {
 	vf column, row, weight, nearer;

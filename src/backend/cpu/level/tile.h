@@ -37,33 +37,40 @@ typedef struct {
 
 typedef void (*StripKernel)(const TileView *t, const Cells *cells, const TileStrip *s);
 
-/* LANES lines of a block from (y, z) on, in a window with rows of `width` cells. Places in the
- * window are counted in cells (back) or half cells (forward: a cell has four floats, and processors
- * multiply indices by up to two floats). */
+/* LANES lines of a block from (y, z) on, `batch` voxels of each at a time, in a window with rows of
+ * `width` cells. Places in the window are counted in cells (back) or half cells (forward: a cell
+ * has four floats, and processors multiply indices by up to two floats). */
 INLINE void project_lines(const TileView *t, const Box *block, const Cells *cells, int64_t width,
-	int64_t y, int64_t z, const StripKernel kernel)
+	int64_t y, int64_t z, const int batch, const StripKernel kernel)
 {
 	const int64_t *origin = t->tile.low;
 	float(*voxels)[TILE] = t->voxels[t->look.swapped][z - origin[2]];
 	const float unit = t->what->direction == FORWARD ? 2 : 1;
-	TileStrip s = {.x0 = -0.5F * (float)cells->span};
+	const float first = -0.5F * (float)cells->span;
+	TileStrip s;
 	Lines lines;
 	lines_fill(&t->look, 0.5 * (double)(block->low[0] + block->high[0]), y, z, &lines);
 	for (int64_t x = block->low[0]; x < block->high[0]; x += cells->span) {
-		s.count = min64(cells->span, block->high[0] - x);
-		s.voxels = &voxels[x - origin[0]][y - origin[1]];
-		strip_fill(&t->look, cells, &lines, width, unit, (double)x - s.x0, s.x0, &s.strip);
-		kernel(t, cells, &s);
+		const int64_t count = min64(cells->span, block->high[0] - x);
+		strip_fill(
+			&t->look, cells, &lines, width, unit, (double)x - first, first, &s.strip);
+		s.x0 = first;
+		for (int64_t i = 0; i < count; i += batch, s.x0 += (float)batch) {
+			s.count = min64(batch, count - i);
+			s.voxels = &voxels[x + i - origin[0]][y - origin[1]];
+			kernel(t, cells, &s);
+			strip_advance(&s.strip, (float)batch);
+		}
 	}
 }
 
 /* All lines of a block. */
 INLINE void project_strips(const TileView *t, const Box *block, const Cells *cells, int64_t width,
-	const StripKernel kernel)
+	const int batch, const StripKernel kernel)
 {
 	for (int64_t z = block->low[2]; z < block->high[2]; z++)
 		for (int64_t y = block->low[1]; y < block->high[1]; y += LANES)
-			project_lines(t, block, cells, width, y, z, kernel);
+			project_lines(t, block, cells, width, y, z, batch, kernel);
 }
 
 static inline float *image_row(const TileView *t, int64_t row)
