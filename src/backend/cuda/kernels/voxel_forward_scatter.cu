@@ -1,0 +1,529 @@
+/* Voxel-driven forward projection for any detector: every voxel is added to the four pixels around
+ * its projection.
+ *
+ * A block has a box of voxels in registers and visits all views. It adds to a tile of the detector
+ * in shared memory, and the tile to the view. Sums are integers, multiples of a small part of the
+ * largest weight times the largest voxel, so that they do not depend on the order of additions. The
+ * lanes of a warp are along an axis that is far from the rays, so that they rarely add to the same
+ * pixel.
+ */
+#include "backend/cuda/kernels/transpose.h"
+
+enum {
+	LANES = 32, /* voxels of a block along the axis of the lanes */
+	RUN = 16,   /* voxels of a thread, along the next axis */
+	WARPS = 16, /* along the third axis */
+	THREADS = LANES * WARPS,
+	VIEWS = 64 /* of a pass */
+};
+
+/* The float WHOLE + n - 1/2, rounded to an integer, is WHOLE + floor(n), for n >= 1/2. */
+#define WHOLE 8388608.f /* 2^23 */
+#define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
+#define QUANTA 4.1e6     /* largest multiple that a voxel adds, less than 2^22 */
+
+/* Weight of a voxel: constant; 1 / depth^2; distance from the source / depth^3. */
+typedef enum { EVEN, DEPTH, RAY } Weighting;
+
+/* Units of the sums of a view: `unit` times the largest voxel in a tile, 2^shift times that in
+ * images. axis: of the lanes. */
+typedef struct {
+	float unit;
+	int shift, axis;
+} Quantum;
+
+typedef struct {
+	KernelModel model;
+	const KernelView *views;
+	const Quantum *quanta;
+	int count;
+	int axis[3]; /* of the lanes, of a run, the third */
+	int64_t low[3], stride[3];
+	int n[3];
+	double step[3];
+	const float *volume;
+	const unsigned *largest; /* voxel, as the bits of a float */
+	int *sums;               /* [view][row][column] */
+	float *projections;
+} Scatter;
+
+/* How a block adds to a view: to a tile; to the image, because the tile is too small; not at all. */
+enum { TO_TILE, TO_IMAGE, UNSEEN };
+
+/* A view relative to the first voxel of a block: the one at d along the axes of the block has depth
+ * D = depth[3] + depth . d, and its projection is (u[3] + u . d, v[3] + v . d) / D, relative to the
+ * first pixel of the tile. away, step: from the source, times the weight at distance and depth 1. */
+typedef struct __align__(16)
+{
+	float u[4], v[4], depth[4];
+	float away[3], weight, step[3];
+	int kind, column, row, columns, rows, shift;
+}
+Near;
+
+/* ---- a view ---------------------------------------------------------------------------------- */
+
+static __device__ double affine(const double f[4], const double at[3])
+{
+	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
+}
+
+typedef struct {
+	double low[2], high[2], least;
+} Extent;
+
+/* The projection of a block; at: its first voxel. */
+static __device__ Extent extent_of(const Scatter *s, const KernelView *k, const double at[3])
+{
+	Extent e = {{1e9, 1e9}, {-1e9, -1e9}, 1e300};
+	const int size[3] = {LANES - 1, RUN - 1, WARPS - 1};
+	for (int corner = 0; corner < 8; corner++) {
+		double p[3] = {at[0], at[1], at[2]};
+		for (int i = 0; i < 3; i++)
+			p[s->axis[i]] += corner >> i & 1 ? size[i] : 0;
+		const double depth = affine(k->depth, p);
+		const double f[2] = {affine(k->column, p) / depth, affine(k->row, p) / depth};
+		e.least = fmin(e.least, depth);
+		for (int i = 0; i < 2; i++) {
+			e.low[i] = fmin(e.low[i], f[i]);
+			e.high[i] = fmax(e.high[i], f[i]);
+		}
+	}
+	return e;
+}
+
+static __device__ void set_affine(
+	const Scatter *s, const KernelView *k, const double at[3], const Quantum *q, Near *near)
+{
+	const double mass = s->model.weight == WEIGHT_RAY ? k->mass / q->unit : 1 / (double)q->unit;
+	near->weight = (float)mass;
+	near->u[3] = (float)(affine(k->column, at) - near->column * affine(k->depth, at));
+	near->v[3] = (float)(affine(k->row, at) - near->row * affine(k->depth, at));
+	near->depth[3] = (float)affine(k->depth, at);
+	for (int i = 0; i < 3; i++) {
+		const int a = s->axis[i];
+		near->u[i] = (float)(k->column[a] - near->column * k->depth[a]);
+		near->v[i] = (float)(k->row[a] - near->row * k->depth[a]);
+		near->depth[i] = (float)k->depth[a];
+		near->away[i] = (float)((at[a] - k->src[a]) * s->step[a] * mass);
+		near->step[i] = (float)(s->step[a] * mass);
+	}
+}
+
+/* first: the first voxel of the block along the axes of the volume. */
+template <int PITCH, int ROWS>
+static __device__ Near near_block(const Scatter *s, int view, const int first[3])
+{
+	const KernelView *k = &s->views[view];
+	const Quantum q = s->quanta[view];
+	Near near = {};
+	near.kind = UNSEEN;
+	if (q.axis != s->axis[0])
+		return near;
+	double at[3];
+	for (int a = 0; a < 3; a++)
+		at[a] = (double)(s->low[a] + first[a]);
+	const Extent e = extent_of(s, k, at);
+	const bool whole = e.least > 1e-6;
+	if (whole && (e.high[0] < -1 || e.low[0] > (double)s->model.columns || e.high[1] < -1 ||
+			     e.low[1] > (double)s->model.rows))
+		return near;
+	near.kind = TO_IMAGE;
+	near.shift = q.shift;
+	if (whole && e.high[0] - e.low[0] < PITCH - 4 && e.high[1] - e.low[1] < ROWS - 4) {
+		near.kind = TO_TILE;
+		near.column = (int)floor(e.low[0] - 1e-3) - 1;
+		near.row = (int)floor(e.low[1] - 1e-3) - 1;
+		near.columns = (int)floor(e.high[0] + 1e-3) + 2 - near.column;
+		near.rows = (int)floor(e.high[1] + 1e-3) + 2 - near.row;
+	}
+	set_affine(s, k, at, &q, &near);
+	return near;
+}
+
+/* ---- voxels ---------------------------------------------------------------------------------- */
+
+/* A run of voxels: of the first one, and per voxel. `square`: of the distance from the source, less
+ * the part along the run. */
+typedef struct {
+	float u, v, depth, away, square;
+} Run;
+
+static __device__ __forceinline__ Run run_of(const Near &n, float lane, float warp)
+{
+	const float across = fmaf(lane, n.step[0], n.away[0]), third = fmaf(warp, n.step[2], n.away[2]);
+	return Run{fmaf(lane, n.u[0], fmaf(warp, n.u[2], n.u[3])),
+		fmaf(lane, n.v[0], fmaf(warp, n.v[2], n.v[3])),
+		fmaf(lane, n.depth[0], fmaf(warp, n.depth[2], n.depth[3])), n.away[1],
+		fmaf(across, across, third * third)};
+}
+
+/* A voxel: its projection and its share, in quanta. */
+typedef struct {
+	float u, v, share;
+} Point;
+
+template <Weighting W>
+static __device__ __forceinline__ Point point_of(const Near &n, const Run &run, float k, float value)
+{
+	const float rate = inverse_nearly(fmaf(k, n.depth[1], run.depth)), twice = rate * rate;
+	Point p = {fmaf(k, n.u[1], run.u) * rate, fmaf(k, n.v[1], run.v) * rate, value * n.weight};
+	if (W == DEPTH)
+		p.share *= twice;
+	if (W == RAY) {
+		const float away = fmaf(k, n.step[1], run.away);
+		p.share = (value * twice) * (rate * root_nearly(fmaf(away, away, run.square)));
+	}
+	return p;
+}
+
+/* Parts of the voxel for four pixels. They are rounded such that their sum is that of the voxel. */
+typedef struct {
+	int here, right, up, both;
+} Parts;
+
+static __device__ __forceinline__ Parts parts_of(float share, float right, float up)
+{
+	const float above = share * up;
+	const int all = __float_as_int(__fadd_rn(share, MAGIC)),
+		  upper = __float_as_int(__fadd_rn(above, MAGIC)),
+		  righter = __float_as_int(fmaf(share, right, MAGIC)),
+		  both = __float_as_int(fmaf(above, right, MAGIC));
+	return Parts{all - upper - (righter - both), righter - both, upper - both,
+		both - __float_as_int(MAGIC)};
+}
+
+template <int PITCH> static __device__ __forceinline__ void add_to_tile(int *tile, const Point &p)
+{
+	const float column = __fadd_rn(p.u, WHOLE - 0.5f), row = __fadd_rn(p.v, WHOLE - 0.5f);
+	const Parts parts =
+		parts_of(p.share, p.u - __fadd_rn(column, -WHOLE), p.v - __fadd_rn(row, -WHOLE));
+	const unsigned whole = __float_as_uint(WHOLE);
+	int *at = tile + (int)(__float_as_uint(row) * PITCH + __float_as_uint(column) -
+				 whole * (PITCH + 1));
+	atomicAdd(at, parts.here);
+	atomicAdd(at + 1, parts.right);
+	atomicAdd(at + PITCH, parts.up);
+	atomicAdd(at + PITCH + 1, parts.both);
+}
+
+/* Rounds a sum to a multiple of 2^shift and divides it by that. */
+static __device__ __forceinline__ int shifted(int sum, int shift)
+{
+	return (sum + ((1 << shift) >> 1)) >> shift;
+}
+
+static __device__ void add_pixel(const Scatter &s, int *image, int row, int column, int sum, int shift)
+{
+	if (row >= 0 && row < s.model.rows && column >= 0 && column < s.model.columns && sum != 0)
+		atomicAdd(image + (int64_t)row * s.model.columns + column, shifted(sum, shift));
+}
+
+/* Positions are relative to pixel (0, 0). */
+static __device__ __noinline__ void add_to_image(const Scatter &s, int *image, const Point &p, int shift)
+{
+	if (!(p.u > -1 && p.u < (float)s.model.columns && p.v > -1 && p.v < (float)s.model.rows))
+		return;
+	const float column = floorf(p.u), row = floorf(p.v);
+	const Parts parts = parts_of(p.share, p.u - column, p.v - row);
+	const int c = (int)column, r = (int)row;
+	add_pixel(s, image, r, c, parts.here, shift);
+	add_pixel(s, image, r, c + 1, parts.right, shift);
+	add_pixel(s, image, r + 1, c, parts.up, shift);
+	add_pixel(s, image, r + 1, c + 1, parts.both, shift);
+}
+
+/* ---- a block --------------------------------------------------------------------------------- */
+
+template <Weighting W, int PITCH>
+static __device__ __forceinline__ void scatter(
+	const Scatter &s, const Near &near, const float value[RUN], int *tile, int *image)
+{
+	const Run run = run_of(near, (float)(threadIdx.x % LANES), (float)(threadIdx.x / LANES));
+	if (near.kind == TO_TILE) {
+#pragma unroll
+		for (int k = 0; k < RUN; k++)
+			add_to_tile<PITCH>(tile, point_of<W>(near, run, (float)k, value[k]));
+		return;
+	}
+#pragma unroll
+	for (int k = 0; k < RUN; k++)
+		if (value[k] != 0)
+			add_to_image(s, image, point_of<W>(near, run, (float)k, value[k]), near.shift);
+}
+
+/* Adds the tile to the image and clears it. */
+template <int PITCH>
+static __device__ __forceinline__ void flush(const Scatter &s, const Near &near, int *tile, int *image)
+{
+	for (int r = threadIdx.x / LANES; r < near.rows; r += WARPS)
+		for (int c = threadIdx.x % LANES; c < near.columns; c += LANES) {
+			const int sum = tile[r * PITCH + c];
+			tile[r * PITCH + c] = 0;
+			add_pixel(s, image, near.row + r, near.column + c, sum, near.shift);
+		}
+}
+
+static __device__ __forceinline__ void load_run(const Scatter &s, const int at[3], float value[RUN])
+{
+	const float largest = __uint_as_float(*s.largest);
+	const float scale = largest > 1e-37f ? 1 / largest : 0; /* 0 for NaN too */
+	const int run = s.axis[1];
+	const bool inside = at[s.axis[0]] < s.n[s.axis[0]] && at[s.axis[2]] < s.n[s.axis[2]];
+	const float *from = s.volume + at[0] * s.stride[0] + at[1] * s.stride[1] + at[2] * s.stride[2];
+#pragma unroll
+	for (int k = 0; k < RUN; k++)
+		value[k] = inside && at[run] + k < s.n[run] ? from[k * s.stride[run]] * scale : 0;
+}
+
+template <Weighting W, int PITCH, int ROWS>
+static __global__ void __launch_bounds__(THREADS, 2) scatter_forward(const __grid_constant__ Scatter s)
+{
+	extern __shared__ float4 memory[];
+	Near *near = (Near *)memory;
+	int *tiles = (int *)(near + VIEWS);
+	int at[3];
+	at[s.axis[0]] = blockIdx.x * LANES;
+	at[s.axis[1]] = blockIdx.y * RUN;
+	at[s.axis[2]] = blockIdx.z * WARPS;
+	if (threadIdx.x < s.count)
+		near[threadIdx.x] = near_block<PITCH, ROWS>(&s, threadIdx.x, at);
+	for (int i = threadIdx.x; i < 2 * PITCH * ROWS; i += THREADS)
+		tiles[i] = 0;
+	at[s.axis[0]] += threadIdx.x % LANES;
+	at[s.axis[2]] += threadIdx.x / LANES;
+	float value[RUN];
+	load_run(s, at, value);
+	__syncthreads();
+	int *tile = tiles, *other = tiles + PITCH * ROWS;
+#pragma unroll 1
+	for (int i = 0; i < s.count; i++) {
+		int *image = s.sums + (int64_t)i * s.model.rows * s.model.columns;
+		if (near[i].kind == UNSEEN)
+			continue;
+		scatter<W, PITCH>(s, near[i], value, tile, image);
+		if (near[i].kind == TO_IMAGE)
+			continue;
+		__syncthreads();
+		flush<PITCH>(s, near[i], tile, image);
+		int *next = other;
+		other = tile;
+		tile = next;
+	}
+}
+
+static __global__ void add_sums(const __grid_constant__ Scatter s)
+{
+	const int64_t pixels = s.model.rows * s.model.columns;
+	const Quantum q = s.quanta[blockIdx.y];
+	const float unit = __uint_as_float(*s.largest) * ldexpf(q.unit, q.shift);
+	const int *sums = s.sums + blockIdx.y * pixels;
+	float *to = s.projections + blockIdx.y * pixels;
+	for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < pixels;
+		i += (int64_t)gridDim.x * blockDim.x)
+		to[i] = fmaf((float)sums[i], unit, to[i]);
+}
+
+/* ---- a whole request ------------------------------------------------------------------------- */
+
+/* Bounds for a view: the largest weight; the sums of the shares of one pixel over all voxels and
+ * over those of a block; most pixels that a voxel of each axis is wide. */
+typedef struct {
+	double weight, all, block, size[3], least;
+} Bounds;
+
+/* Largest sum of shares over a plane of voxels of axes b and c, per voxel of the third axis: the
+ * integral of a hat function that is widened by half of a voxel. u, v: pixels per voxel. */
+static double plane_bound(const double u[3], const double v[3], int b, int c)
+{
+	const double area = fabs(u[b] * v[c] - u[c] * v[b]);
+	return (1 + fabs(u[b]) + fabs(u[c])) * (1 + fabs(v[b]) + fabs(v[c])) / fmax(area, 1e-9);
+}
+
+static void bound_corner(const Plan *plan, const KernelView *k, const double at[3], double plane[3],
+	double *slant, Bounds *bounds)
+{
+	double f[3], u[3], v[3], square = 0;
+	const double *forms[3] = {k->column, k->row, k->depth};
+	for (int i = 0; i < 3; i++)
+		f[i] = forms[i][0] * at[0] + forms[i][1] * at[1] + forms[i][2] * at[2] + forms[i][3];
+	for (int a = 0; a < 3; a++) {
+		u[a] = (k->column[a] - f[0] / f[2] * k->depth[a]) / f[2];
+		v[a] = (k->row[a] - f[1] / f[2] * k->depth[a]) / f[2];
+		square += pow((at[a] - k->src[a]) * plan->whole.step[a], 2);
+		bounds->size[a] = fmax(bounds->size[a], fmax(fabs(u[a]), fabs(v[a])));
+	}
+	for (int a = 0; a < 3; a++)
+		plane[a] = fmax(plane[a], plane_bound(u, v, (a + 1) % 3, (a + 2) % 3));
+	bounds->least = fmin(bounds->least, f[2]);
+	*slant = fmax(*slant, sqrt(square) / f[2]);
+}
+
+static Bounds bounds_of(const Plan *plan, const KernelView *k)
+{
+	Bounds bounds = {.all = 1e300, .block = 1e300, .least = 1e300};
+	double plane[3] = {0, 0, 0}, slant = 0;
+	for (int corner = 0; corner < 8; corner++) {
+		double at[3];
+		for (int a = 0; a < 3; a++)
+			at[a] = corner >> a & 1 ? (double)plan->grid.n[a] : -1.0;
+		bound_corner(plan, k, at, plane, &slant, &bounds);
+	}
+	for (int a = 0; a < 3; a++) {
+		bounds.all = fmin(bounds.all, 1.5 * plane[a] * (double)plan->grid.n[a]);
+		bounds.block = fmin(bounds.block, 1.5 * plane[a] * LANES);
+	}
+	const bool ray = plan->model.weight == WEIGHT_RAY;
+	bounds.weight = ray ? fabs(k->mass) : 1;
+	if (KERNEL_HAS_SOURCE(k) && plan->model.weight != WEIGHT_NONE)
+		bounds.weight *= (ray ? slant : 1) / (bounds.least * bounds.least);
+	return bounds;
+}
+
+/* The lanes are along z, unless voxels are much more apart along x on the detector. */
+static void make_quantum(const Plan *plan, int64_t view, const void *user, void *place)
+{
+	(void)user;
+	const Bounds bounds = bounds_of(plan, &plan->views[view]);
+	const double quanta = fmin(QUANTA, 2e9 / bounds.block);
+	const double most = bounds.all * quanta / 2e9;
+	const bool few = plan->grid.n[2] < LANES / 2 && plan->grid.n[2] < plan->grid.n[0];
+	Quantum *q = (Quantum *)place;
+	q->unit = (float)(bounds.weight / quanta);
+	q->shift = most > 1 ? (int)ceil(log2(most)) : 0;
+	q->axis = few || bounds.size[0] > 2 * bounds.size[2] ? 0 : 2;
+}
+
+typedef struct {
+	double widest; /* most pixels that a block is wide or high */
+	int axes;      /* of lanes, bit mask */
+} Notes;
+
+/* Not for a fan per row, where the depth does not divide the row. */
+static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
+{
+	const Plan *plan = what->plan;
+	const KernelModel *model = &plan->model;
+	const int source = plan->rays.source;
+	Notes *found = notes_of<Notes>(notes);
+	if (model->clamp || model->nearest || model->planar || model->rows > 1 << 20 ||
+		model->columns > 1 << 20 || model->rows * model->columns > 1 << 28 ||
+		!(source == TOMOS_POINT || source == TOMOS_PARALLEL))
+		return false;
+	found->axes = 0;
+	found->widest = 0;
+	for (int a = 0; a < 3; a++)
+		if (plan->grid.n[a] > 1 << 20)
+			return false;
+	for (int64_t i = 0; i < what->count; i++) {
+		const Bounds bounds = bounds_of(plan, &plan->views[what->first + i]);
+		Quantum q;
+		make_quantum(plan, what->first + i, NULL, &q);
+		if (!(bounds.least > 1e-3) || !(q.shift <= 12) || !isfinite(q.unit) || !(q.unit > 0))
+			return false;
+		found->axes |= 1 << q.axis;
+		const double wide = fmax(bounds.size[2] * (q.axis == 2 ? LANES : RUN),
+			fmax(bounds.size[0], bounds.size[1]) * (q.axis == 2 ? RUN : LANES));
+		found->widest = fmax(found->widest, wide);
+	}
+	return true;
+}
+
+enum { PITCH = 45, ROWS = 72, LARGE_PITCH = 97, LARGE_ROWS = 128 };
+
+typedef void (*Kernel)(const Scatter s);
+
+template <int PITCH, int ROWS> static Kernel kernel_of(const ProjectRequest *what)
+{
+	const int weight = what->plan->model.weight;
+	const bool source = what->plan->rays.source == TOMOS_POINT;
+	return weight == WEIGHT_RAY && source     ? scatter_forward<RAY, PITCH, ROWS>
+	       : weight == WEIGHT_DEPTH && source ? scatter_forward<DEPTH, PITCH, ROWS>
+						  : scatter_forward<EVEN, PITCH, ROWS>;
+}
+
+static tomos_status run_axis(
+	tomos_backend *backend, const ProjectRequest *what, Scatter s, bool large, int axis)
+{
+	const int bytes = (int)(VIEWS * sizeof(Near)) +
+			  8 * (large ? LARGE_PITCH * LARGE_ROWS : PITCH * ROWS);
+	const Kernel kernel = large ? kernel_of<LARGE_PITCH, LARGE_ROWS>(what)
+				    : kernel_of<PITCH, ROWS>(what);
+	s.axis[0] = axis;
+	s.axis[1] = axis == 2 ? 0 : 2;
+	s.axis[2] = 1;
+	CUDA_TRY(cudaFuncSetAttribute(
+			 (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+		"taking shared memory");
+	kernel<<<dim3(cuda_blocks(s.n[s.axis[0]], LANES, 1 << 30),
+			 cuda_blocks(s.n[s.axis[1]], RUN, 65535),
+			 cuda_blocks(s.n[s.axis[2]], WARPS, 65535)),
+		THREADS, bytes, device_of(backend)->stream>>>(s);
+	CUDA_LAUNCHED("projecting");
+	return TOMOS_OK;
+}
+
+static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what,
+	const Scatter *s, const Notes *found)
+{
+	const int64_t pixels = s->model.rows * s->model.columns;
+	cudaStream_t stream = device_of(backend)->stream;
+	CUDA_TRY(cudaMemsetAsync(s->sums, 0, (size_t)(s->count * pixels) * sizeof(int), stream),
+		"projecting");
+	for (int a = 0; a < 3; a++)
+		if (found->axes & (1 << a))
+			TRY(run_axis(backend, what, *s, found->widest > PITCH - 4, a));
+	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s->count), 256, 0, stream>>>(*s);
+	CUDA_LAUNCHED("projecting");
+	return TOMOS_OK;
+}
+
+static tomos_status find_largest(
+	tomos_backend *backend, const ProjectRequest *what, const Scatter *s, float **largest)
+{
+	const Transposed voxels = {.outside = what->volume,
+		.slices = s->n[2],
+		.nj = s->n[0],
+		.nk = s->n[1],
+		.si = s->stride[2],
+		.sj = 1,
+		.sk = s->stride[1]};
+	TRY(cuda_scratch(backend, SCRATCH_LISTS, 1, largest, "the largest voxel"));
+	return largest_value(backend, &voxels, NULL, (unsigned *)*largest);
+}
+
+static tomos_status scatter_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *)
+{
+	const Plan *plan = what->plan;
+	const CudaPlan *kept;
+	const void *quanta;
+	float *largest, *sums;
+	TRY(cuda_plan(backend, plan, &kept));
+	TRY(cuda_kept(backend, plan, KEPT_VOXEL_HATS, sizeof(Quantum), make_quantum, NULL, &quanta));
+	Scatter s = {.model = plan->model, .volume = what->volume};
+	for (int a = 0; a < 3; a++) {
+		s.low[a] = what->box.low[a];
+		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
+		s.stride[a] = a == 0 ? 1 : s.stride[a - 1] * s.n[a - 1];
+		s.step[a] = plan->whole.step[a];
+	}
+	const int64_t pixels = s.model.rows * s.model.columns;
+	const int64_t most = max64(1, min64(VIEWS, device_of(backend)->scratch_most / pixels));
+	TRY(find_largest(backend, what, &s, &largest));
+	TRY(cuda_scratch(backend, SCRATCH_REORDERED, min64(most, what->count) * pixels, &sums,
+		"sums of pixels"));
+	s.largest = (const unsigned *)largest;
+	s.sums = (int *)sums;
+	for (int64_t first = 0; first < what->count; first += most) {
+		s.views = kept->views + what->first + first;
+		s.quanta = (const Quantum *)quanta + what->first + first;
+		s.count = (int)min64(most, what->count - first);
+		s.projections = what->projections + first * pixels;
+		TRY(run_views(backend, what, &s, notes_of<Notes>(notes)));
+	}
+	return TOMOS_OK;
+}
+
+extern const CudaKernel cuda_voxel_forward_scatter;
+const CudaKernel cuda_voxel_forward_scatter = {scatter_applies, scatter_run};
