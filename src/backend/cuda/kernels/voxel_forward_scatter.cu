@@ -18,7 +18,7 @@ enum {
 };
 
 /* The float WHOLE + n - 1/2, rounded to an integer, is WHOLE + floor(n), for n >= 1/2. */
-#define WHOLE 8388608.f /* 2^23 */
+#define WHOLE 8388608.f  /* 2^23 */
 #define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
 #define QUANTA 4.1e6     /* largest multiple that a voxel adds, less than 2^22 */
 
@@ -143,19 +143,21 @@ static __device__ Near near_block(const Scatter *s, int view, const int first[3]
 
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
-/* A run of voxels: of the first one, and per voxel. `square`: of the distance from the source, less
- * the part along the run. */
+/* A run of voxels: the first one, and the increase per voxel. `square`: of the distance from the
+ * source, less the part along the run. Copies, since additions to a tile could change a Near. */
 typedef struct {
-	float u, v, depth, away, square;
+	float u, v, depth, away, square, by_u, by_v, by_depth, step, weight;
 } Run;
 
 static __device__ __forceinline__ Run run_of(const Near &n, float lane, float warp)
 {
-	const float across = fmaf(lane, n.step[0], n.away[0]), third = fmaf(warp, n.step[2], n.away[2]);
+	const float across = fmaf(lane, n.step[0], n.away[0]),
+		    third = fmaf(warp, n.step[2], n.away[2]);
 	return Run{fmaf(lane, n.u[0], fmaf(warp, n.u[2], n.u[3])),
 		fmaf(lane, n.v[0], fmaf(warp, n.v[2], n.v[3])),
 		fmaf(lane, n.depth[0], fmaf(warp, n.depth[2], n.depth[3])), n.away[1],
-		fmaf(across, across, third * third)};
+		fmaf(across, across, third * third), n.u[1], n.v[1], n.depth[1], n.step[1],
+		n.weight};
 }
 
 /* A voxel: its projection and its share, in quanta. */
@@ -164,14 +166,15 @@ typedef struct {
 } Point;
 
 template <Weighting W>
-static __device__ __forceinline__ Point point_of(const Near &n, const Run &run, float k, float value)
+static __device__ __forceinline__ Point point_of(const Run &run, float k, float value)
 {
-	const float rate = inverse_nearly(fmaf(k, n.depth[1], run.depth)), twice = rate * rate;
-	Point p = {fmaf(k, n.u[1], run.u) * rate, fmaf(k, n.v[1], run.v) * rate, value * n.weight};
+	const float rate = inverse_nearly(fmaf(k, run.by_depth, run.depth)), twice = rate * rate;
+	Point p = {fmaf(k, run.by_u, run.u) * rate, fmaf(k, run.by_v, run.v) * rate,
+		value * run.weight};
 	if (W == DEPTH)
 		p.share *= twice;
 	if (W == RAY) {
-		const float away = fmaf(k, n.step[1], run.away);
+		const float away = fmaf(k, run.step, run.away);
 		p.share = (value * twice) * (rate * root_nearly(fmaf(away, away, run.square)));
 	}
 	return p;
@@ -213,14 +216,16 @@ static __device__ __forceinline__ int shifted(int sum, int shift)
 	return (sum + ((1 << shift) >> 1)) >> shift;
 }
 
-static __device__ void add_pixel(const Scatter &s, int *image, int row, int column, int sum, int shift)
+static __device__ void add_pixel(
+	const Scatter &s, int *image, int row, int column, int sum, int shift)
 {
 	if (row >= 0 && row < s.model.rows && column >= 0 && column < s.model.columns && sum != 0)
 		atomicAdd(image + (int64_t)row * s.model.columns + column, shifted(sum, shift));
 }
 
 /* Positions are relative to pixel (0, 0). */
-static __device__ __noinline__ void add_to_image(const Scatter &s, int *image, const Point &p, int shift)
+static __device__ __forceinline__ void add_to_image(
+	const Scatter &s, int *image, const Point &p, int shift)
 {
 	if (!(p.u > -1 && p.u < (float)s.model.columns && p.v > -1 && p.v < (float)s.model.rows))
 		return;
@@ -235,49 +240,96 @@ static __device__ __noinline__ void add_to_image(const Scatter &s, int *image, c
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
-template <Weighting W, int PITCH>
-static __device__ __forceinline__ void scatter(
-	const Scatter &s, const Near &near, const float value[RUN], int *tile, int *image)
+/* The voxels of a thread: the first `count` are inside the volume, times `scale` at most 1. */
+typedef struct {
+	const float *from;
+	int64_t stride;
+	int count;
+	float scale;
+} Line;
+
+static __device__ __forceinline__ Line line_of(const Scatter &s, const int at[3])
 {
-	const Run run = run_of(near, (float)(threadIdx.x % LANES), (float)(threadIdx.x / LANES));
-	if (near.kind == TO_TILE) {
-#pragma unroll
-		for (int k = 0; k < RUN; k++)
-			add_to_tile<PITCH>(tile, point_of<W>(near, run, (float)k, value[k]));
-		return;
-	}
-#pragma unroll
-	for (int k = 0; k < RUN; k++)
-		if (value[k] != 0)
-			add_to_image(s, image, point_of<W>(near, run, (float)k, value[k]), near.shift);
+	const float largest = __uint_as_float(*s.largest);
+	const int l = s.axis[0], r = s.axis[1], t = s.axis[2];
+	const bool inside = at[l] < s.n[l] && at[t] < s.n[t];
+	return Line{s.volume + at[0] * s.stride[0] + at[1] * s.stride[1] + at[2] * s.stride[2],
+		s.stride[r], inside ? min((int)RUN, s.n[r] - at[r]) : 0,
+		largest > 1e-37f ? 1 / largest : 0}; /* 0 for NaN too */
+}
+
+static __device__ __forceinline__ float voxel_of(const Line &line, int k)
+{
+	return k < line.count ? line.from[k * line.stride] * line.scale : 0;
+}
+
+static __device__ __forceinline__ Run own_run(const Near &near)
+{
+	return run_of(near, (float)(threadIdx.x % LANES), (float)(threadIdx.x / LANES));
 }
 
 /* Adds the tile to the image and clears it. */
 template <int PITCH>
-static __device__ __forceinline__ void flush(const Scatter &s, const Near &near, int *tile, int *image)
+static __device__ __forceinline__ void flush(
+	const Scatter &s, const Near &near, int *tile, int *image)
 {
-	for (int r = threadIdx.x / LANES; r < near.rows; r += WARPS)
-		for (int c = threadIdx.x % LANES; c < near.columns; c += LANES) {
+	const int row = near.row, rows = near.rows, columns = near.columns, shift = near.shift;
+	for (int c = threadIdx.x % LANES; c < columns; c += LANES) {
+		const int column = near.column + c;
+		for (int r = threadIdx.x / LANES; r < rows; r += WARPS) {
 			const int sum = tile[r * PITCH + c];
 			tile[r * PITCH + c] = 0;
-			add_pixel(s, image, near.row + r, near.column + c, sum, near.shift);
+			add_pixel(s, image, row + r, column, sum, shift);
 		}
+	}
 }
 
-static __device__ __forceinline__ void load_run(const Scatter &s, const int at[3], float value[RUN])
+/* The views to which the block adds through a tile. */
+template <Weighting W, int PITCH, int ROWS>
+static __device__ __forceinline__ void visit_tiles(
+	const Scatter &s, const Near *near, const Line &line, int *tiles)
 {
-	const float largest = __uint_as_float(*s.largest);
-	const float scale = largest > 1e-37f ? 1 / largest : 0; /* 0 for NaN too */
-	const int run = s.axis[1];
-	const bool inside = at[s.axis[0]] < s.n[s.axis[0]] && at[s.axis[2]] < s.n[s.axis[2]];
-	const float *from = s.volume + at[0] * s.stride[0] + at[1] * s.stride[1] + at[2] * s.stride[2];
+	float value[RUN];
 #pragma unroll
 	for (int k = 0; k < RUN; k++)
-		value[k] = inside && at[run] + k < s.n[run] ? from[k * s.stride[run]] * scale : 0;
+		value[k] = voxel_of(line, k);
+	int *tile = tiles, *other = tiles + PITCH * ROWS;
+#pragma unroll 1
+	for (int i = 0; i < s.count; i++) {
+		if (near[i].kind != TO_TILE)
+			continue;
+		const Run run = own_run(near[i]);
+#pragma unroll
+		for (int k = 0; k < RUN; k++)
+			add_to_tile<PITCH>(tile, point_of<W>(run, (float)k, value[k]));
+		__syncthreads();
+		flush<PITCH>(s, near[i], tile, s.sums + i * s.model.rows * s.model.columns);
+		int *next = other;
+		other = tile;
+		tile = next;
+	}
+}
+
+/* The views for which the tile is too small. */
+template <Weighting W>
+static __device__ __forceinline__ void visit_images(
+	const Scatter &s, const Near *near, const Line &line)
+{
+	for (int i = 0; i < s.count; i++) {
+		if (near[i].kind != TO_IMAGE)
+			continue;
+		const Run run = own_run(near[i]);
+		int *image = s.sums + i * s.model.rows * s.model.columns;
+#pragma unroll 1
+		for (int k = 0; k < line.count; k++)
+			add_to_image(s, image, point_of<W>(run, (float)k, voxel_of(line, k)),
+				near[i].shift);
+	}
 }
 
 template <Weighting W, int PITCH, int ROWS>
-static __global__ void __launch_bounds__(THREADS, 2) scatter_forward(const __grid_constant__ Scatter s)
+static __global__ void __launch_bounds__(THREADS, 2)
+	scatter_forward(const __grid_constant__ Scatter s)
 {
 	extern __shared__ float4 memory[];
 	Near *near = (Near *)memory;
@@ -292,24 +344,10 @@ static __global__ void __launch_bounds__(THREADS, 2) scatter_forward(const __gri
 		tiles[i] = 0;
 	at[s.axis[0]] += threadIdx.x % LANES;
 	at[s.axis[2]] += threadIdx.x / LANES;
-	float value[RUN];
-	load_run(s, at, value);
+	const Line line = line_of(s, at);
 	__syncthreads();
-	int *tile = tiles, *other = tiles + PITCH * ROWS;
-#pragma unroll 1
-	for (int i = 0; i < s.count; i++) {
-		int *image = s.sums + (int64_t)i * s.model.rows * s.model.columns;
-		if (near[i].kind == UNSEEN)
-			continue;
-		scatter<W, PITCH>(s, near[i], value, tile, image);
-		if (near[i].kind == TO_IMAGE)
-			continue;
-		__syncthreads();
-		flush<PITCH>(s, near[i], tile, image);
-		int *next = other;
-		other = tile;
-		tile = next;
-	}
+	visit_tiles<W, PITCH, ROWS>(s, near, line, tiles);
+	visit_images<W>(s, near, line);
 }
 
 static __global__ void add_sums(const __grid_constant__ Scatter s)
@@ -346,7 +384,8 @@ static void bound_corner(const Plan *plan, const KernelView *k, const double at[
 	double f[3], u[3], v[3], square = 0;
 	const double *forms[3] = {k->column, k->row, k->depth};
 	for (int i = 0; i < 3; i++)
-		f[i] = forms[i][0] * at[0] + forms[i][1] * at[1] + forms[i][2] * at[2] + forms[i][3];
+		f[i] = forms[i][0] * at[0] + forms[i][1] * at[1] + forms[i][2] * at[2] +
+		       forms[i][3];
 	for (int a = 0; a < 3; a++) {
 		u[a] = (k->column[a] - f[0] / f[2] * k->depth[a]) / f[2];
 		v[a] = (k->row[a] - f[1] / f[2] * k->depth[a]) / f[2];
@@ -371,7 +410,7 @@ static Bounds bounds_of(const Plan *plan, const KernelView *k)
 	}
 	for (int a = 0; a < 3; a++) {
 		bounds.all = fmin(bounds.all, 1.5 * plane[a] * (double)plan->grid.n[a]);
-		bounds.block = fmin(bounds.block, 1.5 * plane[a] * LANES);
+		bounds.block = fmin(bounds.block, 1.5 * plane[a] * (int)LANES);
 	}
 	const bool ray = plan->model.weight == WEIGHT_RAY;
 	bounds.weight = ray ? fabs(k->mass) : 1;
@@ -413,17 +452,19 @@ static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 	found->axes = 0;
 	found->widest = 0;
 	for (int a = 0; a < 3; a++)
-		if (plan->grid.n[a] > 1 << 20)
+		if (plan->grid.n[a] > 1 << 19)
 			return false;
 	for (int64_t i = 0; i < what->count; i++) {
 		const Bounds bounds = bounds_of(plan, &plan->views[what->first + i]);
 		Quantum q;
 		make_quantum(plan, what->first + i, NULL, &q);
-		if (!(bounds.least > 1e-3) || !(q.shift <= 12) || !isfinite(q.unit) || !(q.unit > 0))
+		if (!(bounds.least > 1e-3) || !(q.shift <= 12) || !isfinite(q.unit) ||
+			!(q.unit > 0))
 			return false;
 		found->axes |= 1 << q.axis;
-		const double wide = fmax(bounds.size[2] * (q.axis == 2 ? LANES : RUN),
-			fmax(bounds.size[0], bounds.size[1]) * (q.axis == 2 ? RUN : LANES));
+		const double wide = fmax(bounds.size[2] * (q.axis == 2 ? (int)LANES : (int)RUN),
+			fmax(bounds.size[0], bounds.size[1]) *
+				(q.axis == 2 ? (int)RUN : (int)LANES));
 		found->widest = fmax(found->widest, wide);
 	}
 	return true;
@@ -445,10 +486,10 @@ template <int PITCH, int ROWS> static Kernel kernel_of(const ProjectRequest *wha
 static tomos_status run_axis(
 	tomos_backend *backend, const ProjectRequest *what, Scatter s, bool large, int axis)
 {
-	const int bytes = (int)(VIEWS * sizeof(Near)) +
-			  8 * (large ? LARGE_PITCH * LARGE_ROWS : PITCH * ROWS);
-	const Kernel kernel = large ? kernel_of<LARGE_PITCH, LARGE_ROWS>(what)
-				    : kernel_of<PITCH, ROWS>(what);
+	const int bytes =
+		(int)(VIEWS * sizeof(Near)) + 8 * (large ? LARGE_PITCH * LARGE_ROWS : PITCH * ROWS);
+	const Kernel kernel =
+		large ? kernel_of<LARGE_PITCH, LARGE_ROWS>(what) : kernel_of<PITCH, ROWS>(what);
 	s.axis[0] = axis;
 	s.axis[1] = axis == 2 ? 0 : 2;
 	s.axis[2] = 1;
@@ -463,8 +504,8 @@ static tomos_status run_axis(
 	return TOMOS_OK;
 }
 
-static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what,
-	const Scatter *s, const Notes *found)
+static tomos_status run_views(
+	tomos_backend *backend, const ProjectRequest *what, const Scatter *s, const Notes *found)
 {
 	const int64_t pixels = s->model.rows * s->model.columns;
 	cudaStream_t stream = device_of(backend)->stream;
@@ -473,7 +514,8 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	for (int a = 0; a < 3; a++)
 		if (found->axes & (1 << a))
 			TRY(run_axis(backend, what, *s, found->widest > PITCH - 4, a));
-	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s->count), 256, 0, stream>>>(*s);
+	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s->count), 256, 0, stream>>>(
+		*s);
 	CUDA_LAUNCHED("projecting");
 	return TOMOS_OK;
 }
@@ -500,7 +542,8 @@ static tomos_status scatter_run(tomos_backend *backend, const ProjectRequest *wh
 	const void *quanta;
 	float *largest, *sums;
 	TRY(cuda_plan(backend, plan, &kept));
-	TRY(cuda_kept(backend, plan, KEPT_VOXEL_HATS, sizeof(Quantum), make_quantum, NULL, &quanta));
+	TRY(cuda_kept(
+		backend, plan, KEPT_VOXEL_HATS, sizeof(Quantum), make_quantum, NULL, &quanta));
 	Scatter s = {.model = plan->model, .volume = what->volume};
 	for (int a = 0; a < 3; a++) {
 		s.low[a] = what->box.low[a];
