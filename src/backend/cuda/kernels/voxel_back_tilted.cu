@@ -51,9 +51,18 @@ static __global__ void make_quads(const __grid_constant__ Tiles s, const __grid_
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-static __device__ __forceinline__ float value_at(const Quad *at, float x, float y)
+/* By an address of shared memory: of 32 bits, and the compiler does not order its terms anew. */
+static __device__ __forceinline__ Quad load_shared(unsigned address)
 {
-	const Quad quad = *at;
+	Quad quad;
+	asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+		     : "=f"(quad.middle), "=f"(quad.right), "=f"(quad.up), "=f"(quad.both)
+		     : "r"(address));
+	return quad;
+}
+
+static __device__ __forceinline__ float value_at(const Quad &quad, float x, float y)
+{
 	return fmaf(y, fmaf(x, quad.both, quad.up), fmaf(x, quad.right, quad.middle));
 }
 
@@ -118,18 +127,20 @@ static __device__ __forceinline__ void visit_bent(
 	const Tiles &s, const Near &n, const Quad *tile, float dx, float dy, float *sum)
 {
 	const Bent b = bent_of<LEVEL_DEPTH, RAYS>(s, n, dx, dy);
-	const unsigned magic = __float_as_uint(MAGIC), first = magic * (unsigned)n.pitch + magic;
-	const Quad *pixels = tile + n.origin;
+	const unsigned row = (unsigned)n.pitch * sizeof(Quad), magic = __float_as_uint(MAGIC);
+	const unsigned pixels = (unsigned)__cvta_generic_to_shared(tile + n.origin) -
+				magic * (row + (unsigned)sizeof(Quad));
 #pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
 		const float z = (float)k - (COLUMN - 1) * 0.5f;
 		const float u = LEVEL_DEPTH ? fmaf(z, b.u[1], b.u[0]) : parabola_at(b.u, z),
 			    v = LEVEL_DEPTH ? fmaf(z, b.v[1], b.v[0]) : parabola_at(b.v, z);
 		const float near_u = __fadd_rn(u, MAGIC), near_v = __fadd_rn(v, MAGIC);
-		const Quad *at = pixels + (int)(__float_as_uint(near_v) * (unsigned)n.pitch +
-						  __float_as_uint(near_u) - first);
-		const float value =
-			value_at(at, u - __fadd_rn(near_u, -MAGIC), v - __fadd_rn(near_v, -MAGIC));
+		const Quad quad =
+			load_shared(__float_as_uint(near_v) * row +
+				    (__float_as_uint(near_u) * (unsigned)sizeof(Quad) + pixels));
+		const float value = value_at(
+			quad, u - __fadd_rn(near_u, -MAGIC), v - __fadd_rn(near_v, -MAGIC));
 		sum[k] = fmaf(LEVEL_DEPTH && !RAYS ? b.w[0] : parabola_at(b.w, z), value, sum[k]);
 	}
 }
@@ -148,7 +159,7 @@ static __device__ __forceinline__ void visit_view(const Tiles &s, const Near &ne
 	else
 		visit_points<RAYS, true>(s, near, tile, image, dx, dy,
 			[&](int k, const Quad *at, int, float x, float y, float weight) {
-				sum[k] = fmaf(weight, value_at(at, x, y), sum[k]);
+				sum[k] = fmaf(weight, value_at(*at, x, y), sum[k]);
 			});
 }
 

@@ -14,22 +14,21 @@ enum {
 	RUN = 16,   /* voxels of a thread, along the next axis */
 	WARPS = 16, /* along the third axis */
 	THREADS = LANES * WARPS,
-	VIEWS = 64 /* of a pass */
+	VIEWS = 64, /* of a pass */
+	MOST = 5    /* pixels from voxel to voxel: positions in wider blocks are inaccurate */
 };
 
-/* The float WHOLE + n - 1/2, rounded to an integer, is WHOLE + floor(n), for n >= 1/2. */
-#define WHOLE 8388608.f  /* 2^23 */
-#define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
+#define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to an integer */
 #define QUANTA 4.1e6     /* largest multiple that a voxel adds, less than 2^22 */
 
 /* Weight of a voxel: constant; 1 / depth^2; distance from the source / depth^3. */
 typedef enum { EVEN, DEPTH, RAY } Weighting;
 
-/* Units of the sums of a view: `unit` times the largest voxel in a tile, 2^shift times that in
- * images. axis: of the lanes. */
+/* Of a view: the unit of the sums in images, times the largest voxel; the largest share of a voxel
+ * in units of a tile; the axis of the lanes. */
 typedef struct {
-	float unit;
-	int shift, axis;
+	float unit, most;
+	int axis;
 } Quantum;
 
 typedef struct {
@@ -51,13 +50,15 @@ typedef struct {
 enum { TO_TILE, TO_IMAGE, UNSEEN };
 
 /* A view relative to the first voxel of a block: the one at d along the axes of the block has depth
- * D = depth[3] + depth . d, and its projection is (u[3] + u . d, v[3] + v . d) / D, relative to the
- * first pixel of the tile. away, step: from the source, times the weight at distance and depth 1. */
+ * D = depth[3] + depth . d, and its projection is (u[3] + u . d, v[3] + v . d) / D, relative to
+ * pixel (row, column), the middle of the tile. away, step: from the source, times the weight at distance and depth 1,
+ * in units of the tile. scale: such a unit in units of the image. */
 typedef struct __align__(16)
 {
 	float u[4], v[4], depth[4];
-	float away[3], weight, step[3];
-	int kind, column, row, columns, rows, shift;
+	float away[3], weight, step[3], scale;
+	int kind, column, row;
+	int left, below, columns, rows; /* of the tile: first pixel from the middle, size */
 }
 Near;
 
@@ -68,14 +69,23 @@ static __device__ double affine(const double f[4], const double at[3])
 	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
 }
 
+/* The projection of a block, its least depth and largest ratio of distance to depth. */
 typedef struct {
-	double low[2], high[2], least;
+	double low[2], high[2], least, slant;
 } Extent;
 
-/* The projection of a block; at: its first voxel. */
+static __device__ double distance_of(const Scatter *s, const KernelView *k, const double p[3])
+{
+	double square = 0;
+	for (int a = 0; a < 3; a++)
+		square += (p[a] - k->src[a]) * (p[a] - k->src[a]) * s->step[a] * s->step[a];
+	return sqrt(square);
+}
+
+/* at: the first voxel of the block. */
 static __device__ Extent extent_of(const Scatter *s, const KernelView *k, const double at[3])
 {
-	Extent e = {{1e9, 1e9}, {-1e9, -1e9}, 1e300};
+	Extent e = {{1e9, 1e9}, {-1e9, -1e9}, 1e300, 0};
 	const int size[3] = {LANES - 1, RUN - 1, WARPS - 1};
 	for (int corner = 0; corner < 8; corner++) {
 		double p[3] = {at[0], at[1], at[2]};
@@ -84,6 +94,7 @@ static __device__ Extent extent_of(const Scatter *s, const KernelView *k, const 
 		const double depth = affine(k->depth, p);
 		const double f[2] = {affine(k->column, p) / depth, affine(k->row, p) / depth};
 		e.least = fmin(e.least, depth);
+		e.slant = fmax(e.slant, distance_of(s, k, p) / depth);
 		for (int i = 0; i < 2; i++) {
 			e.low[i] = fmin(e.low[i], f[i]);
 			e.high[i] = fmax(e.high[i], f[i]);
@@ -92,10 +103,20 @@ static __device__ Extent extent_of(const Scatter *s, const KernelView *k, const 
 	return e;
 }
 
-static __device__ void set_affine(
-	const Scatter *s, const KernelView *k, const double at[3], const Quantum *q, Near *near)
+/* Largest weight of a block. */
+static __device__ double weight_of(const Scatter *s, const KernelView *k, const Extent *e)
 {
-	const double mass = s->model.weight == WEIGHT_RAY ? k->mass / q->unit : 1 / (double)q->unit;
+	const double weight = s->model.weight == WEIGHT_RAY ? fabs(k->mass) : 1;
+	if (!KERNEL_HAS_SOURCE(k) || s->model.weight == WEIGHT_NONE)
+		return weight;
+	return weight * (s->model.weight == WEIGHT_RAY ? e->slant : 1) / (e->least * e->least);
+}
+
+/* unit: of the tile. */
+static __device__ void set_affine(
+	const Scatter *s, const KernelView *k, const double at[3], double unit, Near *near)
+{
+	const double mass = (s->model.weight == WEIGHT_RAY ? k->mass : 1) / unit;
 	near->weight = (float)mass;
 	near->u[3] = (float)(affine(k->column, at) - near->column * affine(k->depth, at));
 	near->v[3] = (float)(affine(k->row, at) - near->row * affine(k->depth, at));
@@ -108,6 +129,12 @@ static __device__ void set_affine(
 		near->away[i] = (float)((at[a] - k->src[a]) * s->step[a] * mass);
 		near->step[i] = (float)(s->step[a] * mass);
 	}
+}
+
+/* A pixel near the middle of a projection, at most n from the detector. */
+static __device__ int middle_of(double low, double high, int64_t n)
+{
+	return (int)fmin(fmax(0.5 * (low + high), (double)-n), (double)(2 * n));
 }
 
 /* first: the first voxel of the block along the axes of the volume. */
@@ -129,15 +156,19 @@ static __device__ Near near_block(const Scatter *s, int view, const int first[3]
 			     e.low[1] > (double)s->model.rows))
 		return near;
 	near.kind = TO_IMAGE;
-	near.shift = q.shift;
+	near.column = middle_of(e.low[0], e.high[0], s->model.columns);
+	near.row = middle_of(e.low[1], e.high[1], s->model.rows);
+	double unit = q.unit;
 	if (whole && e.high[0] - e.low[0] < PITCH - 4 && e.high[1] - e.low[1] < ROWS - 4) {
 		near.kind = TO_TILE;
-		near.column = (int)floor(e.low[0] - 1e-3) - 1;
-		near.row = (int)floor(e.low[1] - 1e-3) - 1;
-		near.columns = (int)floor(e.high[0] + 1e-3) + 2 - near.column;
-		near.rows = (int)floor(e.high[1] + 1e-3) + 2 - near.row;
+		unit = weight_of(s, k, &e) / q.most;
+		near.left = near.column - (int)floor(e.low[0] - 1e-3);
+		near.below = near.row - (int)floor(e.low[1] - 1e-3);
+		near.columns = near.left + (int)floor(e.high[0] + 1e-3) + 2 - near.column;
+		near.rows = near.below + (int)floor(e.high[1] + 1e-3) + 2 - near.row;
 	}
-	set_affine(s, k, at, &q, &near);
+	near.scale = (float)(unit / q.unit);
+	set_affine(s, k, at, unit, &near);
 	return near;
 }
 
@@ -165,6 +196,14 @@ typedef struct {
 	float u, v, share;
 } Point;
 
+/* As root_nearly; denormal numbers are 0. */
+static __device__ __forceinline__ float root_of(float x)
+{
+	float result;
+	asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+	return result;
+}
+
 template <Weighting W>
 static __device__ __forceinline__ Point point_of(const Run &run, float k, float value)
 {
@@ -175,7 +214,7 @@ static __device__ __forceinline__ Point point_of(const Run &run, float k, float 
 		p.share *= twice;
 	if (W == RAY) {
 		const float away = fmaf(k, run.step, run.away);
-		p.share = (value * twice) * (rate * root_nearly(fmaf(away, away, run.square)));
+		p.share = (value * twice) * (rate * root_of(fmaf(away, away, run.square)));
 	}
 	return p;
 }
@@ -196,46 +235,37 @@ static __device__ __forceinline__ Parts parts_of(float share, float right, float
 		both - __float_as_int(MAGIC)};
 }
 
-template <int PITCH> static __device__ __forceinline__ void add_to_tile(int *tile, const Point &p)
+template <int PITCH> static __device__ __forceinline__ void add_to_tile(int *middle, const Point &p)
 {
-	const float column = __fadd_rn(p.u, WHOLE - 0.5f), row = __fadd_rn(p.v, WHOLE - 0.5f);
+	const float column = __fadd_rd(p.u, MAGIC), row = __fadd_rd(p.v, MAGIC);
 	const Parts parts =
-		parts_of(p.share, p.u - __fadd_rn(column, -WHOLE), p.v - __fadd_rn(row, -WHOLE));
-	const unsigned whole = __float_as_uint(WHOLE);
-	int *at = tile + (int)(__float_as_uint(row) * PITCH + __float_as_uint(column) -
-				 whole * (PITCH + 1));
+		parts_of(p.share, p.u - __fadd_rn(column, -MAGIC), p.v - __fadd_rn(row, -MAGIC));
+	const unsigned magic = __float_as_uint(MAGIC);
+	int *at = middle + (int)(__float_as_uint(row) * PITCH + __float_as_uint(column) -
+				   magic * (PITCH + 1));
 	atomicAdd(at, parts.here);
 	atomicAdd(at + 1, parts.right);
 	atomicAdd(at + PITCH, parts.up);
 	atomicAdd(at + PITCH + 1, parts.both);
 }
 
-/* Rounds a sum to a multiple of 2^shift and divides it by that. */
-static __device__ __forceinline__ int shifted(int sum, int shift)
-{
-	return (sum + ((1 << shift) >> 1)) >> shift;
-}
-
-static __device__ void add_pixel(
-	const Scatter &s, int *image, int row, int column, int sum, int shift)
+static __device__ void add_pixel(const Scatter &s, int *image, int row, int column, float sum)
 {
 	if (row >= 0 && row < s.model.rows && column >= 0 && column < s.model.columns && sum != 0)
-		atomicAdd(image + (int64_t)row * s.model.columns + column, shifted(sum, shift));
+		atomicAdd(image + (int64_t)row * s.model.columns + column, __float2int_rn(sum));
 }
 
-/* Positions are relative to pixel (0, 0). */
 static __device__ __forceinline__ void add_to_image(
-	const Scatter &s, int *image, const Point &p, int shift)
+	const Scatter &s, const Near &near, int *image, const Point &p)
 {
-	if (!(p.u > -1 && p.u < (float)s.model.columns && p.v > -1 && p.v < (float)s.model.rows))
+	if (!(fabsf(p.u) < 1e7f && fabsf(p.v) < 1e7f))
 		return;
-	const float column = floorf(p.u), row = floorf(p.v);
-	const Parts parts = parts_of(p.share, p.u - column, p.v - row);
-	const int c = (int)column, r = (int)row;
-	add_pixel(s, image, r, c, parts.here, shift);
-	add_pixel(s, image, r, c + 1, parts.right, shift);
-	add_pixel(s, image, r + 1, c, parts.up, shift);
-	add_pixel(s, image, r + 1, c + 1, parts.both, shift);
+	const float column = floorf(p.u), row = floorf(p.v), right = p.u - column, up = p.v - row;
+	const int c = near.column + (int)column, r = near.row + (int)row;
+	add_pixel(s, image, r, c, p.share * (1 - right) * (1 - up));
+	add_pixel(s, image, r, c + 1, p.share * right * (1 - up));
+	add_pixel(s, image, r + 1, c, p.share * (1 - right) * up);
+	add_pixel(s, image, r + 1, c + 1, p.share * right * up);
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */
@@ -273,13 +303,20 @@ template <int PITCH>
 static __device__ __forceinline__ void flush(
 	const Scatter &s, const Near &near, int *tile, int *image)
 {
-	const int row = near.row, rows = near.rows, columns = near.columns, shift = near.shift;
-	for (int c = threadIdx.x % LANES; c < columns; c += LANES) {
-		const int column = near.column + c;
-		for (int r = threadIdx.x / LANES; r < rows; r += WARPS) {
-			const int sum = tile[r * PITCH + c];
-			tile[r * PITCH + c] = 0;
-			add_pixel(s, image, row + r, column, sum, shift);
+	const int width = (int)s.model.columns, height = (int)s.model.rows, rows = near.rows;
+	const int row = near.row - near.below, warp = threadIdx.x / LANES;
+	const float scale = near.scale;
+	for (int c = threadIdx.x % LANES; c < near.columns; c += LANES) {
+		const int column = near.column - near.left + c;
+		const bool seen = (unsigned)column < (unsigned)width;
+		int *from = tile + (warp * PITCH + c), to = (row + warp) * width + column;
+		for (int r = warp; r < rows; r += WARPS) {
+			const int sum = *from;
+			*from = 0;
+			if (seen && (unsigned)(row + r) < (unsigned)height && sum != 0)
+				atomicAdd(image + to, __float2int_rn((float)sum * scale));
+			from += WARPS * PITCH;
+			to += WARPS * width;
 		}
 	}
 }
@@ -299,9 +336,10 @@ static __device__ __forceinline__ void visit_tiles(
 		if (near[i].kind != TO_TILE)
 			continue;
 		const Run run = own_run(near[i]);
+		int *middle = tile + (near[i].below * PITCH + near[i].left);
 #pragma unroll
 		for (int k = 0; k < RUN; k++)
-			add_to_tile<PITCH>(tile, point_of<W>(run, (float)k, value[k]));
+			add_to_tile<PITCH>(middle, point_of<W>(run, (float)k, value[k]));
 		__syncthreads();
 		flush<PITCH>(s, near[i], tile, s.sums + i * s.model.rows * s.model.columns);
 		int *next = other;
@@ -322,8 +360,8 @@ static __device__ __forceinline__ void visit_images(
 		int *image = s.sums + i * s.model.rows * s.model.columns;
 #pragma unroll 1
 		for (int k = 0; k < line.count; k++)
-			add_to_image(s, image, point_of<W>(run, (float)k, voxel_of(line, k)),
-				near[i].shift);
+			add_to_image(
+				s, near[i], image, point_of<W>(run, (float)k, voxel_of(line, k)));
 	}
 }
 
@@ -354,7 +392,7 @@ static __global__ void add_sums(const __grid_constant__ Scatter s)
 {
 	const int64_t pixels = s.model.rows * s.model.columns;
 	const Quantum q = s.quanta[blockIdx.y];
-	const float unit = __uint_as_float(*s.largest) * ldexpf(q.unit, q.shift);
+	const float unit = __uint_as_float(*s.largest) * q.unit;
 	const int *sums = s.sums + blockIdx.y * pixels;
 	float *to = s.projections + blockIdx.y * pixels;
 	for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < pixels;
@@ -364,58 +402,77 @@ static __global__ void add_sums(const __grid_constant__ Scatter s)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Bounds for a view: the largest weight; the sums of the shares of one pixel over all voxels and
- * over those of a block; most pixels that a voxel of each axis is wide. */
+/* Bounds for a view: the weights that all voxels add to a pixel; the parts of voxels of a block that
+ * fall on a pixel; pixels from one voxel to the next along each axis; the least depth. */
 typedef struct {
-	double weight, all, block, size[3], least;
+	double all, block, size[3], least;
 } Bounds;
 
-/* Largest sum of shares over a plane of voxels of axes b and c, per voxel of the third axis: the
- * integral of a hat function that is widened by half of a voxel. u, v: pixels per voxel. */
+/* Largest sum of the parts of voxels on a plane of axes b and c that fall on a pixel: the integral
+ * of a hat function that is widened by half of a voxel. u, v: pixels per voxel. */
 static double plane_bound(const double u[3], const double v[3], int b, int c)
 {
 	const double area = fabs(u[b] * v[c] - u[c] * v[b]);
-	return (1 + fabs(u[b]) + fabs(u[c])) * (1 + fabs(v[b]) + fabs(v[c])) / fmax(area, 1e-9);
+	return (1 + fabs(u[b]) + fabs(u[c])) * (1 + fabs(v[b]) + fabs(v[c])) / fmax(area, 1e-12);
 }
 
-static void bound_corner(const Plan *plan, const KernelView *k, const double at[3], double plane[3],
-	double *slant, Bounds *bounds)
+static double form_at(const double f[4], const double at[3])
 {
-	double f[3], u[3], v[3], square = 0;
-	const double *forms[3] = {k->column, k->row, k->depth};
-	for (int i = 0; i < 3; i++)
-		f[i] = forms[i][0] * at[0] + forms[i][1] * at[1] + forms[i][2] * at[2] +
-		       forms[i][3];
-	for (int a = 0; a < 3; a++) {
-		u[a] = (k->column[a] - f[0] / f[2] * k->depth[a]) / f[2];
-		v[a] = (k->row[a] - f[1] / f[2] * k->depth[a]) / f[2];
+	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
+}
+
+static double weight_at(const Plan *plan, const KernelView *k, const double at[3])
+{
+	const double depth = form_at(k->depth, at);
+	double square = 0;
+	if (plan->model.weight == WEIGHT_NONE)
+		return 1;
+	if (plan->model.weight == WEIGHT_DEPTH)
+		return 1 / (depth * depth);
+	for (int a = 0; a < 3; a++)
 		square += pow((at[a] - k->src[a]) * plan->whole.step[a], 2);
+	return fabs(k->mass) * (KERNEL_HAS_SOURCE(k) ? sqrt(square) / pow(depth, 3) : 1);
+}
+
+/* all, block: sums over a plane across each axis. */
+static void bound_corner(const Plan *plan, const KernelView *k, const double at[3], double all[3],
+	double block[3], Bounds *bounds)
+{
+	const double depth = form_at(k->depth, at), column = form_at(k->column, at) / depth,
+		     row = form_at(k->row, at) / depth, weight = weight_at(plan, k, at);
+	double u[3], v[3];
+	for (int a = 0; a < 3; a++) {
+		u[a] = (k->column[a] - column * k->depth[a]) / depth;
+		v[a] = (k->row[a] - row * k->depth[a]) / depth;
 		bounds->size[a] = fmax(bounds->size[a], fmax(fabs(u[a]), fabs(v[a])));
 	}
-	for (int a = 0; a < 3; a++)
-		plane[a] = fmax(plane[a], plane_bound(u, v, (a + 1) % 3, (a + 2) % 3));
-	bounds->least = fmin(bounds->least, f[2]);
-	*slant = fmax(*slant, sqrt(square) / f[2]);
+	for (int a = 0; a < 3; a++) {
+		const double plane = 1.5 * plane_bound(u, v, (a + 1) % 3, (a + 2) % 3);
+		all[a] = fmax(all[a], plane * weight);
+		block[a] = fmax(block[a], plane);
+	}
+	bounds->least = fmin(bounds->least, depth);
 }
 
+/* Planes across an axis count if they are all on one side of the source: between its sides, a plane
+ * through the source is a line on the detector. */
 static Bounds bounds_of(const Plan *plan, const KernelView *k)
 {
 	Bounds bounds = {.all = 1e300, .block = 1e300, .least = 1e300};
-	double plane[3] = {0, 0, 0}, slant = 0;
+	double all[3] = {0, 0, 0}, block[3] = {0, 0, 0};
 	for (int corner = 0; corner < 8; corner++) {
 		double at[3];
 		for (int a = 0; a < 3; a++)
 			at[a] = corner >> a & 1 ? (double)plan->grid.n[a] : -1.0;
-		bound_corner(plan, k, at, plane, &slant, &bounds);
+		bound_corner(plan, k, at, all, block, &bounds);
 	}
 	for (int a = 0; a < 3; a++) {
-		bounds.all = fmin(bounds.all, 1.5 * plane[a] * (double)plan->grid.n[a]);
-		bounds.block = fmin(bounds.block, 1.5 * plane[a] * (int)LANES);
+		const double n = (double)plan->grid.n[a];
+		if (KERNEL_HAS_SOURCE(k) && k->src[a] >= -1 && k->src[a] <= n)
+			continue;
+		bounds.all = fmin(bounds.all, all[a] * n);
+		bounds.block = fmin(bounds.block, block[a] * (int)LANES);
 	}
-	const bool ray = plan->model.weight == WEIGHT_RAY;
-	bounds.weight = ray ? fabs(k->mass) : 1;
-	if (KERNEL_HAS_SOURCE(k) && plan->model.weight != WEIGHT_NONE)
-		bounds.weight *= (ray ? slant : 1) / (bounds.least * bounds.least);
 	return bounds;
 }
 
@@ -424,12 +481,10 @@ static void make_quantum(const Plan *plan, int64_t view, const void *user, void 
 {
 	(void)user;
 	const Bounds bounds = bounds_of(plan, &plan->views[view]);
-	const double quanta = fmin(QUANTA, 2e9 / bounds.block);
-	const double most = bounds.all * quanta / 2e9;
 	const bool few = plan->grid.n[2] < LANES / 2 && plan->grid.n[2] < plan->grid.n[0];
 	Quantum *q = (Quantum *)place;
-	q->unit = (float)(bounds.weight / quanta);
-	q->shift = most > 1 ? (int)ceil(log2(most)) : 0;
+	q->unit = (float)(bounds.all / 2e9);
+	q->most = (float)fmin(QUANTA, 2e9 / bounds.block);
 	q->axis = few || bounds.size[0] > 2 * bounds.size[2] ? 0 : 2;
 }
 
@@ -458,8 +513,9 @@ static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 		const Bounds bounds = bounds_of(plan, &plan->views[what->first + i]);
 		Quantum q;
 		make_quantum(plan, what->first + i, NULL, &q);
-		if (!(bounds.least > 1e-3) || !(q.shift <= 12) || !isfinite(q.unit) ||
-			!(q.unit > 0))
+		const double size = fmax(bounds.size[0], fmax(bounds.size[1], bounds.size[2]));
+		if (!(bounds.least > 1e-3) || !(size < (int)MOST) || !(bounds.block < 2e5) ||
+			!isfinite(q.unit) || !(q.unit > 0))
 			return false;
 		found->axes |= 1 << q.axis;
 		const double wide = fmax(bounds.size[2] * (q.axis == 2 ? (int)LANES : (int)RUN),
