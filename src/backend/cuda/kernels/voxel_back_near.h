@@ -23,9 +23,9 @@ template <class Pixel> constexpr int LARGE_TILE = sizeof(Pixel) == 16 ? 36 : 34;
 
 /* How a block reads a view. From a tile: spans of voxels (points.h); single voxels of upright
  * columns; voxels of columns that drift across detector columns, at level depth, at a depth that
- * changes so little that positions are parabolas, or at sloping depth; the same with an exact weight
- * of each voxel, since the source is close. From the image, because the
- * tile is too small. Not at all, because the block is not seen. */
+ * changes so little that positions are parabolas, or at sloping depth; the same with an exact
+ * weight of each voxel, since the source is close. From the image, because the tile is too small.
+ * Not at all, because the block is not seen. */
 enum { SPANS_OF_8, SPANS_OF_4, SINGLE, LEVEL, BENT, SLOPED, CLOSE, FROM_IMAGE = -1, UNSEEN = -2 };
 
 /* Row pitch of a tile, in pixels: neighbouring rows are half of the banks apart. With this, and

@@ -51,7 +51,7 @@ static __global__ void make_quads(const __grid_constant__ Tiles s, const __grid_
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-/* By an address of shared memory: of 32 bits, and the compiler does not order its terms anew. */
+/* By an address of 32 bits, whose terms the compiler leaves in their order. */
 static __device__ __forceinline__ Quad load_shared(unsigned address)
 {
 	Quad quad;
@@ -71,8 +71,8 @@ typedef struct {
 	float u[3], v[3], w[3];
 } Bent;
 
-/* Taylor series of distance / depth^3 or 1 / depth^2; slope: change of the depth per voxel, relative
- * to the depth. Other terms are below 1e-6 for a source that is more than 450 voxels away. */
+/* Taylor series of distance / depth^3 or 1 / depth^2; slope: change of the depth per voxel divided
+ * by the depth. Other terms are below 1e-6 for a source that is more than 450 voxels away. */
 template <bool RAYS>
 static __device__ __forceinline__ void bent_weights(
 	const Tiles &s, const Near &n, float rate, float slope, float dx, float dy, float w[3])
@@ -122,26 +122,59 @@ static __device__ __forceinline__ float parabola_at(const float p[3], float z)
 	return fmaf(z, fmaf(z, p[2], p[1]), p[0]);
 }
 
+/* A tile by addresses of shared memory: row pitch in bytes, and the place of pixel (0, 0) for sums
+ * of positions and MAGIC, as bits. */
+typedef struct {
+	unsigned row, origin;
+} Pixels;
+
+static __device__ __forceinline__ Pixels pixels_of(const Near &n, const Quad *tile)
+{
+	const unsigned row = (unsigned)n.pitch * (unsigned)sizeof(Quad);
+	return Pixels{row, (unsigned)__cvta_generic_to_shared(tile + n.origin) -
+				   __float_as_uint(MAGIC) * (row + (unsigned)sizeof(Quad))};
+}
+
+/* Value at (u, v), relative to the centre of four pixels. */
+static __device__ __forceinline__ float sample(const Pixels &pixels, float u, float v)
+{
+	const float near_u = __fadd_rn(u, MAGIC), near_v = __fadd_rn(v, MAGIC);
+	const Quad quad =
+		load_shared(__float_as_uint(near_v) * pixels.row +
+			    (__float_as_uint(near_u) * (unsigned)sizeof(Quad) + pixels.origin));
+	return value_at(quad, u - __fadd_rn(near_u, -MAGIC), v - __fadd_rn(near_v, -MAGIC));
+}
+
 template <bool LEVEL_DEPTH, bool RAYS>
 static __device__ __forceinline__ void visit_bent(
 	const Tiles &s, const Near &n, const Quad *tile, float dx, float dy, float *sum)
 {
 	const Bent b = bent_of<LEVEL_DEPTH, RAYS>(s, n, dx, dy);
-	const unsigned row = (unsigned)n.pitch * sizeof(Quad), magic = __float_as_uint(MAGIC);
-	const unsigned pixels = (unsigned)__cvta_generic_to_shared(tile + n.origin) -
-				magic * (row + (unsigned)sizeof(Quad));
+	const Pixels pixels = pixels_of(n, tile);
 #pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
 		const float z = (float)k - (COLUMN - 1) * 0.5f;
 		const float u = LEVEL_DEPTH ? fmaf(z, b.u[1], b.u[0]) : parabola_at(b.u, z),
 			    v = LEVEL_DEPTH ? fmaf(z, b.v[1], b.v[0]) : parabola_at(b.v, z);
-		const float near_u = __fadd_rn(u, MAGIC), near_v = __fadd_rn(v, MAGIC);
-		const Quad quad =
-			load_shared(__float_as_uint(near_v) * row +
-				    (__float_as_uint(near_u) * (unsigned)sizeof(Quad) + pixels));
-		const float value = value_at(
-			quad, u - __fadd_rn(near_u, -MAGIC), v - __fadd_rn(near_v, -MAGIC));
-		sum[k] = fmaf(LEVEL_DEPTH && !RAYS ? b.w[0] : parabola_at(b.w, z), value, sum[k]);
+		const float weight = LEVEL_DEPTH && !RAYS ? b.w[0] : parabola_at(b.w, z);
+		sum[k] = fmaf(weight, sample(pixels, u, v), sum[k]);
+	}
+}
+
+/* KIND: SLOPED or CLOSE. */
+template <int KIND, bool RAYS>
+static __device__ __forceinline__ void visit_sloped(
+	const Tiles &s, const Near &n, const Quad *tile, float dx, float dy, float *sum)
+{
+	const Drift c = drift_of<KIND>(n, dx, dy);
+	const Weights w = drift_weights<KIND, RAYS>(s, n, c, dx, dy);
+	const Pixels pixels = pixels_of(n, tile);
+#pragma unroll
+	for (int k = 0; k < COLUMN; k++) {
+		const float rate = inverse_nearly(fmaf((float)k, c.dd, c.depth));
+		const float value = sample(
+			pixels, fmaf((float)k, c.du, c.u) * rate, fmaf((float)k, c.dv, c.v) * rate);
+		sum[k] = fmaf(drift_weight<KIND, RAYS>(s, n, w, k, rate), value, sum[k]);
 	}
 }
 
@@ -150,14 +183,16 @@ template <bool RAYS>
 static __device__ __forceinline__ void visit_view(const Tiles &s, const Near &near,
 	const Quad *tile, const Quad *image, float dx, float dy, float *sum)
 {
-	if (near.kind == UNSEEN)
-		return;
 	if (near.kind == LEVEL)
 		visit_bent<true, RAYS>(s, near, tile, dx, dy, sum);
 	else if (near.kind == BENT)
 		visit_bent<false, RAYS>(s, near, tile, dx, dy, sum);
-	else
-		visit_points<RAYS, true>(s, near, tile, image, dx, dy,
+	else if (near.kind == SLOPED)
+		visit_sloped<SLOPED, RAYS>(s, near, tile, dx, dy, sum);
+	else if (near.kind == CLOSE)
+		visit_sloped<CLOSE, RAYS>(s, near, tile, dx, dy, sum);
+	else if (near.kind == FROM_IMAGE)
+		visit_points<RAYS, false>(s, near, tile, image, dx, dy,
 			[&](int k, const Quad *at, int, float x, float y, float weight) {
 				sum[k] = fmaf(weight, value_at(*at, x, y), sum[k]);
 			});
