@@ -229,6 +229,7 @@ enum {
 	KEPT_LANES,
 	KEPT_LATTICE,
 	KEPT_OBLIQUE,
+	KEPT_QUANTA,
 	KEPT_SLOTS,
 	CHOICES = 4
 };
@@ -310,11 +311,11 @@ static __device__ __forceinline__ float fma_saturate(float a, float b, float c)
 	return result;
 }
 
-/* The square root to about 1 ulp. */
+/* The square root to about 1 ulp; 0 of denormal numbers. */
 static __device__ __forceinline__ float root_nearly(float x)
 {
 	float result;
-	asm("sqrt.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+	asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
 	return result;
 }
 

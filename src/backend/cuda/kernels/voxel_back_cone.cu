@@ -267,7 +267,7 @@ TileSize tile_size(const ProjectRequest *what)
 		       : LARGE_TILES;
 }
 
-/* Single views of tilted detectors are faster by voxel_back_any. */
+/* Tilted detectors: voxel_back_tilted. */
 static bool tile_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	TileSize *size = notes_of<TileSize>(notes);

@@ -219,7 +219,7 @@ static __device__ __forceinline__ void visit_points(const Tiles &s, const Near &
 	const Pixel *from = tile + n.origin;
 	if (TILTED && n.kind == LEVEL)
 		visit_drift<LEVEL, RAYS>(s, n, from, n.pitch, dx, dy, use);
-	else if (TILTED && n.kind == SLOPED)
+	else if (TILTED && (n.kind == BENT || n.kind == SLOPED))
 		visit_drift<SLOPED, RAYS>(s, n, from, n.pitch, dx, dy, use);
 	else if (n.kind == CLOSE)
 		visit_drift<CLOSE, RAYS>(s, n, from, n.pitch, dx, dy, use);
@@ -230,6 +230,10 @@ static __device__ __forceinline__ void visit_points(const Tiles &s, const Near &
 
 /* Views set up at once, over all parts: many, since all threads wait for the setup. */
 template <class Pixel> constexpr int VIEWS = sizeof(Pixel) == sizeof(float4) ? 128 : 64;
+
+/* Views between two barriers; the same number of tiles is being copied. */
+template <class Pixel> constexpr int AT_ONCE = 2;
+template <class Pixel> constexpr int TILES = 2 * AT_ONCE<Pixel>;
 
 /* The views that a block visits, in PARTS parts: `count` from `first` on, the same in each
  * further part, `part` views later. All parts use the same `count` images. */
@@ -268,21 +272,21 @@ static __device__ __forceinline__ void visit_tiles(const Tiles &s, const Near *n
 	const int size = SIZE * PITCH<Pixel, SIZE>;
 	const int64_t image = (int64_t)s.lines * s.pitch;
 	Copier<Pixel, SIZE> copier;
-	for (int i = 0; i < min((int)AT_ONCE, count); i++)
+	for (int i = 0; i < min(AT_ONCE<Pixel>, count); i++)
 		if (copier.has(i))
 			copier.copy(s, near[i], images + i * image, tiles + i * size);
-	for (int i = 0; i < count; i += AT_ONCE) {
-		const int end = min(i + AT_ONCE, count);
-		if (copier.has(i) || copier.has(i + 1))
+	for (int i = 0; i < count; i += AT_ONCE<Pixel>) {
+		const int end = min(i + AT_ONCE<Pixel>, count);
+		if (copier.has(i) || (AT_ONCE < Pixel >> 1 && copier.has(i + 1)))
 			__pipeline_wait_prior(0);
 		__syncthreads();
-		for (int next = i + AT_ONCE; next < min(i + TILES, count); next++)
+		for (int next = i + AT_ONCE<Pixel>; next < min(i + TILES<Pixel>, count); next++)
 			if (copier.has(next))
 				copier.copy(s, near[next], images + next * image,
-					tiles + next % TILES * size);
+					tiles + next % TILES<Pixel> * size);
 #pragma unroll 1
 		for (int j = i; j < end; j++)
-			visit(near[j], tiles + j % TILES * size, images + j * image);
+			visit(near[j], tiles + j % TILES<Pixel> * size, images + j * image);
 	}
 }
 
@@ -294,7 +298,7 @@ static __device__ __forceinline__ void visit_views(const Tiles &s, const Visited
 {
 	extern __shared__ float4 tile_memory[];
 	static_assert(SUMS * VIEWS<Pixel> * sizeof(float) <=
-		      TILES * SIZE * PITCH<Pixel, SIZE> * sizeof(Pixel));
+		      TILES<Pixel> * SIZE * PITCH<Pixel, SIZE> * sizeof(Pixel));
 	Near *near = (Near *)tile_memory;
 	Pixel *tiles = (Pixel *)(near + VIEWS<Pixel>);
 	const int most = VIEWS<Pixel> / PARTS;
@@ -318,7 +322,7 @@ static __device__ __forceinline__ void visit_views(const Tiles &s, const Visited
 template <class Pixel, int SIZE> static inline int tile_bytes(void)
 {
 	return VIEWS<Pixel> * (int)sizeof(Near) +
-	       TILES * SIZE * PITCH<Pixel, SIZE> * (int)sizeof(Pixel);
+	       TILES<Pixel> * SIZE * PITCH<Pixel, SIZE> * (int)sizeof(Pixel);
 }
 
 /* Allows a kernel to use `bytes` bytes of shared memory. */

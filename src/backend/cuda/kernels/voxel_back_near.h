@@ -11,23 +11,22 @@
 enum {
 	SIDE = 16,
 	COLUMN = 16,
-	AT_ONCE = 2, /* views between two barriers; the same number of tiles is being copied */
-	TILES = 2 * AT_ONCE,
 	TILE = 32,         /* rows and columns of a tile */
 	MOST = 64,         /* most rows or columns of a tile that is wider or higher than that */
 	BORDER = MOST + 2, /* rows and columns of zeros around an image */
 	THREADS = SIDE * SIDE,
-	WARPS = THREADS / 32 /* more than TILES */
+	WARPS = THREADS / 32
 };
 
 /* The same where the magnification varies much: as large as the blocks of an SM allow. */
 template <class Pixel> constexpr int LARGE_TILE = sizeof(Pixel) == 16 ? 36 : 34;
 
 /* How a block reads a view. From a tile: spans of voxels (points.h); single voxels of upright
- * columns; voxels of columns that drift across detector columns, at level or sloping depth; the
- * same with an exact weight of each voxel, since the source is close. From the image, because the
- * tile is too small. Not at all, because the block is not seen. */
-enum { SPANS_OF_8, SPANS_OF_4, SINGLE, LEVEL, SLOPED, CLOSE, FROM_IMAGE = -1, UNSEEN = -2 };
+ * columns; voxels of columns that drift across detector columns, at level depth, at a depth that
+ * changes so little that positions are parabolas, or at sloping depth; the same with an exact
+ * weight of each voxel, since the source is close. From the image, because the tile is too small.
+ * Not at all, because the block is not seen. */
+enum { SPANS_OF_8, SPANS_OF_4, SINGLE, LEVEL, BENT, SLOPED, CLOSE, FROM_IMAGE = -1, UNSEEN = -2 };
 
 /* Row pitch of a tile, in pixels: neighbouring rows are half of the banks apart. With this, and
  * threads placed as in place_of, few concurrent reads have bank conflicts. */
@@ -138,19 +137,20 @@ static __device__ __forceinline__ int tilted_kind(const KernelView *k, const Ext
 	const double slope = fabs(k->depth[2]) * COLUMN / e->least;
 	return !(e->least > 1e-6)             ? FROM_IMAGE
 	       : slope * MOST < RAY_TOLERANCE ? LEVEL
+	       : slope < 2e-3                 ? BENT
 	       : slope < 0.02                 ? SLOPED
 					      : CLOSE;
 }
 
-/* Whether the parabola of weights_of is too inaccurate. */
-static __device__ __forceinline__ bool is_close(const Tiles *s, const Near *near)
+/* Whether a block is closer to the source than `limit` voxels, and the weight depends on that. */
+static __device__ __forceinline__ bool is_close(const Tiles *s, const Near *near, float limit)
 {
 	float square = 0;
 	for (int a = 0; a < 3; a++) {
 		const float away = fabsf(near->away[a]) - SIDE * fabsf(s->step[a]);
 		square += away > 0 ? away * away : 0;
 	}
-	return s->weighting == WEIGHT_RAY && square < 4e4f * s->step[2] * s->step[2];
+	return s->weighting == WEIGHT_RAY && square < limit * limit * s->step[2] * s->step[2];
 }
 
 static __device__ __forceinline__ double limited(double value, double low, double high)
@@ -206,8 +206,10 @@ static __device__ __forceinline__ Near near_block(
 	if (near.rows * near.pitch > SIZE * PITCH<Pixel, SIZE> || near.rows > MOST ||
 		near.columns > MOST)
 		kind = FROM_IMAGE;
-	else if (SIZE > TILE && kind >= 0 && is_close(s, &near))
+	else if (SIZE > TILE && kind >= 0 && is_close(s, &near, 200)) /* see weights_of */
 		kind = CLOSE;
+	else if (TILTED && kind == BENT && is_close(s, &near, 450)) /* see bent_weights */
+		kind = SLOPED;
 	if (SKIP && all &&
 		(e.right < -1 || column > (double)(s->pitch - 2 * BORDER) || e.top < -1 ||
 			row > (double)(s->lines - 2 * BORDER)))

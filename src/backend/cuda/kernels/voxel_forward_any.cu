@@ -4,10 +4,9 @@
  * its dominant axis a; b and c are the other axes. In each plane it gathers from the voxels that
  * project to within one pixel of either: they are between the rays of the pixels around. Each
  * dominant axis has its own launch; voxels are read through the cache. Positions are recomputed in
- * double every SEGMENT planes. Views that are rotated by quarters of a circle share positions and
- * weights (voxel_quarters.h).
+ * double every SEGMENT planes.
  */
-#include "backend/cuda/kernels/voxel_quarters.h"
+#include "backend/cuda/kernels/voxel_pairs.h"
 
 enum {
 	SEGMENT = 16,
@@ -56,9 +55,9 @@ static __device__ __forceinline__ Offset offset_of(
 
 /* Adds the value of the voxel i voxels along b after the one at offset o. right: distance along b
  * from the source, for NEAR. */
-template <Weighting W, class Value>
-static __device__ __forceinline__ void add_voxel(const Rates &rates, const Offset &o, float i,
-	float right, const Value &value, Value sum[PIXELS])
+template <Weighting W>
+static __device__ __forceinline__ void add_voxel(
+	const Rates &rates, const Offset &o, float i, float right, float value, float sum[PIXELS])
 {
 	float u = fmaf(i, rates.u[0], o.u), v = fmaf(i, rates.v[0], o.v), weight = 1;
 	if (W != LEVEL) {
@@ -76,9 +75,8 @@ static __device__ __forceinline__ void add_voxel(const Rates &rates, const Offse
 	weight *= __saturatef(1 - fabsf(u));
 #pragma unroll
 	for (int n = 0; n < PIXELS; n++)
-		add_scaled(sum[n],
-			weight * __saturatef(1 - fabsf(v + (0.5f * (PIXELS - 1) - (float)n))),
-			value);
+		sum[n] = fmaf(weight * __saturatef(1 - fabsf(v + (0.5f * (PIXELS - 1) - (float)n))),
+			value, sum[n]);
 }
 
 /* Distance of a voxel along b from the source, x voxels from the ray. */
@@ -114,11 +112,11 @@ static __device__ __forceinline__ int whole(float magic)
 }
 
 /* Adds a segment whose windows of NB x NC voxels are all inside the box. */
-template <Weighting W, int NB, int NC, class Value>
+template <Weighting W, int NB, int NC>
 static __device__ __forceinline__ void gather(const Rates &rates, const Place &place,
-	const Value *volume, int64_t stride, int sc, Value sum[PIXELS])
+	const float *volume, int64_t stride, int sc, float sum[PIXELS])
 {
-	const Value *plane = volume + place.at;
+	const float *plane = volume + place.at;
 #pragma unroll 1
 	for (float k = 0; k < SEGMENT; k += 1, plane += stride) {
 		const Place here = place_in(rates, place, k);
@@ -126,7 +124,7 @@ static __device__ __forceinline__ void gather(const Rates &rates, const Place &p
 			    j0 = first_voxel(here.q, here.reach_q);
 		const float x = __fadd_rn(i0, -MAGIC) - here.p, y = __fadd_rn(j0, -MAGIC) - here.q;
 		const float right = right_of(rates, here, x);
-		const Value *row = plane + (whole(j0) * sc + whole(i0));
+		const float *row = plane + (whole(j0) * sc + whole(i0));
 #pragma unroll
 		for (int j = 0; j < NC; j++, row += sc) {
 			if (NC > 2 && j == NC - 1 && y + (float)j > here.reach_q)
@@ -141,20 +139,20 @@ static __device__ __forceinline__ void gather(const Rates &rates, const Place &p
 
 /* The same for windows of any size, of which any part may be outside the box: planes first .. last
  * - 1. i0, j0: voxel at place.at. */
-template <Weighting W, class Value>
+template <Weighting W>
 static __device__ __forceinline__ void gather_checked(const Gathers &s, const Rates &rates,
-	const Place &place, int i0, int j0, int first, int last, Value sum[PIXELS])
+	const Place &place, int i0, int j0, int first, int last, float sum[PIXELS])
 {
 	for (int k = first; k < last; k++) {
 		const Place here = place_in(rates, place, (float)k);
-		const Value *plane = (const Value *)s.volume + place.at + k * s.stride[0];
+		const float *plane = (const float *)s.volume + place.at + k * s.stride[0];
 		const int low = max((int)ceilf(here.p - here.reach_p), -i0),
 			  high = min((int)floorf(here.p + here.reach_p), s.nb - 1 - i0),
 			  top = min((int)floorf(here.q + here.reach_q), s.nc - 1 - j0);
 		const float x = (float)low - here.p, right = right_of(rates, here, x);
 		for (int j = max((int)ceilf(here.q - here.reach_q), -j0); j <= top; j++) {
 			const Offset o = offset_of<W>(rates, here, x, (float)j - here.q);
-			const Value *row = plane + j * s.stride[1];
+			const float *row = plane + j * s.stride[1];
 			for (int i = low; i <= high; i++)
 				add_voxel<W>(
 					rates, o, (float)(i - low), right, __ldg(row + i), sum);
@@ -163,12 +161,12 @@ static __device__ __forceinline__ void gather_checked(const Gathers &s, const Ra
 }
 
 /* Calls gather with windows of nb x nc voxels or more. */
-template <Weighting W, class Value>
+template <Weighting W>
 static __device__ __forceinline__ void gather_window(
-	const Gathers &s, const Rates &rates, const Place &place, int nb, int nc, Value sum[PIXELS])
+	const Gathers &s, const Rates &rates, const Place &place, int nb, int nc, float sum[PIXELS])
 {
 	const int sc = (int)s.stride[1];
-	const Value *volume = (const Value *)s.volume;
+	const float *volume = (const float *)s.volume;
 #define WINDOW(NB, NC) \
 	if (nb <= NB && nc <= NC) \
 		return gather<W, NB, NC>(rates, place, volume, s.stride[0], sc, sum);
@@ -218,9 +216,9 @@ static __device__ bool is_inside(float p, float slope, float reach, int i, int w
 	       first + fmaxf(p, end) + (float)wide <= (float)(n - 1) - 0.01f;
 }
 
-template <Weighting W, class Value>
+template <Weighting W>
 static __device__ __forceinline__ void follow(
-	const Gathers *s, const Path *path, int first, int last, Value total[PIXELS])
+	const Gathers *s, const Path *path, int first, int last, float total[PIXELS])
 {
 	const bool small = s->stride[1] <= INT32_MAX / (4 * SEGMENT); /* offsets fit into int */
 	for (int k0 = first; k0 <= last; k0 += SEGMENT) {
@@ -236,7 +234,7 @@ static __device__ __forceinline__ void follow(
 			all && small && nb <= MOST_B && nc <= MOST_C &&
 			is_inside(place.p, path->rates.slope[0], place.reach_p, i, MOST_B, s->nb) &&
 			is_inside(place.q, path->rates.slope[1], place.reach_q, j, MOST_C, s->nc);
-		Value sum[PIXELS] = {};
+		float sum[PIXELS] = {};
 		if (!__any_sync(~0u, some && !inside)) {
 			if (some)
 				gather_window<W>(*s, path->rates, place, nb, nc, sum);
@@ -245,13 +243,12 @@ static __device__ __forceinline__ void follow(
 				min(SEGMENT, path->stop - k0 + 1), sum);
 		}
 		for (int n = 0; n < PIXELS; n++)
-			add_scaled(total[n], 1, sum[n]);
+			total[n] += sum[n];
 	}
 }
 
-/* Value: a voxel or, for four views at once, that and its rotated images. */
-template <Weighting W, class Value>
-static __global__ void __launch_bounds__(WARP *WARPS, sizeof(Value) == sizeof(float) ? 3 : 2)
+template <Weighting W>
+static __global__ void __launch_bounds__(WARP *WARPS, 3)
 	any_forward(const __grid_constant__ Gathers s)
 {
 	const int64_t view = blockIdx.y;
@@ -269,11 +266,12 @@ static __global__ void __launch_bounds__(WARP *WARPS, sizeof(Value) == sizeof(fl
 	int first = least_of_warp(path.start), last = -least_of_warp(-path.stop);
 	if (first > last)
 		return;
-	Value sum[PIXELS] = {};
+	float sum[PIXELS] = {};
 	follow<W>(&s, &path, first, last, sum);
 	const float scale = s.model.weight == WEIGHT_RAY ? (float)k->mass : 1;
 	for (int n = 0; mine && n < PIXELS && row < s.model.rows && column < s.model.columns; n++) {
-		add_pixel(&s, view, row, column, scale, sum[n]);
+		s.projections[(view * s.model.rows + row) * s.model.columns + column] +=
+			sum[n] * scale;
 		row += lanes & LANES_ROWS ? 0 : 1;
 		column += lanes & LANES_ROWS ? 1 : 0;
 	}
@@ -321,7 +319,6 @@ static bool view_applies(const ProjectRequest *what, const KernelView *k)
 typedef struct {
 	int axes;
 	Weighting weighting;
-	int direction; /* `quarter` of RayClass, if all views and all of x and y are requested */
 } Notes;
 
 /* Not for a fan per row, where the depth does not divide the row. */
@@ -337,7 +334,6 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 		if (what->plan->grid.n[a] > 1 << 20)
 			return false;
 	found->axes = 0;
-	found->direction = quarter_direction(what);
 	double angle = 0;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &what->plan->views[what->first + i];
@@ -354,25 +350,18 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 	return true;
 }
 
-template <class Value> static auto kernel_of(Weighting weighting)
+static auto kernel_of(Weighting weighting)
 {
 	typedef void (*Kernel)(const Gathers s);
-	static const Kernel kernels[] = {any_forward<LEVEL, Value>, any_forward<CONSTANT, Value>,
-		any_forward<DEPTH, Value>, any_forward<RAY, Value>, any_forward<NEAR, Value>};
+	static const Kernel kernels[] = {any_forward<LEVEL>, any_forward<CONSTANT>,
+		any_forward<DEPTH>, any_forward<RAY>, any_forward<NEAR>};
 	return kernels[weighting];
 }
 
-/* Projects the slices from s.grid.low[2] on. */
 static tomos_status run_axis(
 	tomos_backend *backend, const ProjectRequest *what, Gathers s, const Notes *found, int axis)
 {
-	const bool quarters = found->direction != 0;
-	const float *volume = NULL;
-	if (quarters)
-		TRY(quarter_volume(backend, what, axis, &s.grid, &volume, s.stride));
-	else
-		TRY(axis_volume(backend, what, axis, &volume, s.stride));
-	s.volume = volume;
+	TRY(axis_volume(backend, what, axis, &s.volume, s.stride));
 	s.a = axis;
 	s.b = axis == 0 ? 1 : 0;
 	s.c = axis == 2 ? 1 : 2;
@@ -380,8 +369,8 @@ static tomos_status run_axis(
 	s.nc = (int)(s.grid.high[s.c] - s.grid.low[s.c]);
 	dim3 blocks = pixel_blocks<PIXELS>(what);
 	blocks.y = (unsigned)s.count;
-	(quarters ? kernel_of<float4> : kernel_of<float>)(found->weighting)<<<blocks,
-		dim3(WARP, WARPS), 0, device_of(backend)->stream>>>(s);
+	kernel_of(found->weighting)<<<blocks, dim3(WARP, WARPS), 0, device_of(backend)->stream>>>(
+		s);
 	CUDA_LAUNCHED("projecting");
 	return TOMOS_OK;
 }
@@ -399,20 +388,13 @@ static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
 		.model = plan->model,
 		.views = kept->views + what->first,
 		.lanes = (const unsigned char *)lanes + what->first,
-		.count = found->direction ? what->count / 4 : what->count,
-		.direction = found->direction,
+		.count = what->count,
 		.projections = what->projections};
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	memcpy(s.grid.high, what->box.high, sizeof s.grid.high);
-	const int64_t slices = found->direction ? quarter_slices(backend, what)
-						: what->box.high[2] - what->box.low[2];
-	for (int64_t z = what->box.low[2]; z < what->box.high[2]; z += slices) {
-		s.grid.low[2] = z;
-		s.grid.high[2] = min64(z + slices, what->box.high[2]);
-		for (int a = 0; a < 3; a++)
-			if (found->axes & (1 << a))
-				TRY(run_axis(backend, what, s, found, a));
-	}
+	for (int a = 0; a < 3; a++)
+		if (found->axes & (1 << a))
+			TRY(run_axis(backend, what, s, found, a));
 	return TOMOS_OK;
 }
 

@@ -14,9 +14,8 @@ typedef struct {
 	const KernelView *views;
 	const unsigned char *lanes; /* of each view: LANES_... bits */
 	int64_t count;
-	int direction;      /* 1 or 3: each view stands for four, see voxel_quarters.h; else 0 */
-	const void *volume; /* float or float4, b contiguous */
-	int64_t stride[2];  /* along a, c */
+	const float *volume; /* b contiguous */
+	int64_t stride[2];   /* along a, c */
 	int a, b, c, nb, nc;
 	float *projections;
 } Gathers;
