@@ -53,6 +53,34 @@ static bool is_in_front(const ProjectRequest *what, const KernelView *k)
 	return in_front;
 }
 
+static void direction_at(const KernelView *k, double row, double column, double d[3])
+{
+	for (int i = 0; i < 3; i++)
+		d[i] = !KERNEL_HAS_SOURCE(k)
+			       ? k->src[i]
+			       : k->first[i] + column * k->u[i] + row * k->v[i] - k->src[i];
+}
+
+/* Whether all rays are within 60 degrees of the middle one. */
+static bool is_narrow(const KernelModel *model, const KernelView *k)
+{
+	const double row = (double)(model->rows - 1), column = (double)(model->columns - 1);
+	double middle[3];
+	bool narrow = true;
+	direction_at(k, 0.5 * row, 0.5 * column, middle);
+	for (int corner = 0; corner < 4; corner++) {
+		double d[3], dot = 0, square = 0, other = 0;
+		direction_at(k, corner & 1 ? row : 0, corner & 2 ? column : 0, d);
+		for (int i = 0; i < 3; i++) {
+			dot += d[i] * middle[i];
+			square += d[i] * d[i];
+			other += middle[i] * middle[i];
+		}
+		narrow = narrow && dot > 0.5 * sqrt(square * other);
+	}
+	return narrow;
+}
+
 /* Finds which axes are dominant on the detector, and whether rows follow each other along the
  * columns of voxels for all rays of each. */
 static bool axes_apply(const ProjectRequest *what, const KernelView *plain, Notes *found)
@@ -66,10 +94,7 @@ static bool axes_apply(const ProjectRequest *what, const KernelView *plain, Note
 		for (int i = 0; i < SIDE * SIDE; i++) {
 			double d[3], c = (double)(model.columns - 1) * (i % SIDE) / (SIDE - 1),
 				     r = (double)(model.rows - 1) * (int)(i / SIDE) / (SIDE - 1);
-			for (int j = 0; j < 3; j++)
-				d[j] = !KERNEL_HAS_SOURCE(&k)
-					       ? k.src[j]
-					       : k.first[j] + c * k.u[j] + r * k.v[j] - k.src[j];
+			direction_at(&k, r, c, d);
 			const double most = fmax(fabs(d[0]), fmax(fabs(d[1]), fabs(d[2])));
 			/* Between these pixels rays may be nearer to the axis. */
 			if (fabs(d[a]) < 0.8 * most)
@@ -95,7 +120,7 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &what->plan->views[what->first + i];
 		if (KERNEL_FANS(k) || (KERNEL_HAS_SOURCE(k) && !is_in_front(what, k)) ||
-			!axes_apply(what, k, found))
+			!is_narrow(model, k) || !axes_apply(what, k, found))
 			return false;
 		found->point = found->point || KERNEL_HAS_SOURCE(k);
 	}

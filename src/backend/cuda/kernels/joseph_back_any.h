@@ -37,7 +37,7 @@ typedef struct __align__(16)
 	float l[3], z[3], a[3]; /* constant, per column, per row */
 	float l_a[3], z_a[3];   /* more for each voxel along a */
 	float low, high;        /* rows between which something may be met, from `row` on */
-	float fast, margin;     /* most rows per voxel; upper bound of A */
+	float fast;             /* most rows per voxel */
 	int column, line;       /* the pixel from which is counted; with the border */
 	int columns;            /* of the image */
 	int kind;               /* of Rows in points.h; -1: none fits */
@@ -215,21 +215,24 @@ static __device__ bool may_be_dominant(
 	return fmax(fabs(least[a]), fabs(most[a])) >= floor_of_largest;
 }
 
-/* Range of the rows per voxel in the block, and the variant of Rows for them. */
-static __device__ void see_rates(const int size[3], int a, double ahead, Seen *seen)
+/* Voxels between two rows of one column of pixels, at a corner of the block that is on pixel `at`,
+ * counted from the one that rays are relative to. */
+static __device__ double gap_of(const Seen *seen, int along, int k, const double at[2])
 {
-	const int e = along_of(a);
-	double least = 1e300, most = 0;
-	for (int corner = 0; corner < 4; corner++) {
-		double gap = (double)seen->z[2] + (corner & 1 ? size[a] : -1) * seen->z_a[2] -
-			     (corner & 2 ? size[e] : -1) * seen->a[2];
-		least = fmin(least, gap);
-		most = fmax(most, gap);
-	}
-	seen->margin = (float)(1 + ahead);
-	seen->fast = (float)fmin((1 + ahead) / fmax(least, 1e-3), 1e3);
+	const double gap =
+		(double)seen->z[2] + along * (double)seen->z_a[2] - k * (double)seen->a[2];
+	return gap / (1 + at[0] * (double)seen->a[1] + at[1] * (double)seen->a[2]);
+}
+
+/* The variant of Rows for all voxels of the block, and for columns of pixels near them. */
+static __device__ void see_rates(double least, double most, Seen *seen)
+{
+	const double columns =
+		2 * (1 + 6 * fabs((double)seen->l[2])) / fmax(fabs((double)seen->l[1]), 1e-2);
+	const double differ = 1 + (2 + columns) * fabs((double)seen->a[1]);
+	seen->fast = (float)fmin(differ / fmax(least, 1e-3), 1e3);
 	seen->kind = least > 1e-3 && fabs((double)seen->a[2]) < MOST_CURVED
-			     ? rows_kind((float)((1 - ahead) / most), seen->fast)
+			     ? rows_kind((float)(1 / (most * differ)), seen->fast)
 			     : -1;
 }
 
@@ -243,16 +246,17 @@ static __device__ Seen see(const Gathers *s, const KernelView *plain, const int 
 	const int size[3] = {min(WIDE, s->n[0] - first[0]),
 		min(E == 2 ? HIGH : COLUMN, s->n[1] - first[1]),
 		min(E == 2 ? COLUMN : HIGH, s->n[2] - first[2])};
-	double at[3], low[2] = {1e300, 1e300}, high[2] = {-1e300, -1e300}, place[2];
+	double at[3], low[2] = {1e300, 1e300}, high[2] = {-1e300, -1e300}, place[2], f[8][2];
 	for (int corner = 0; corner < 8; corner++) {
 		for (int i = 0; i < 3; i++)
 			at[i] = (double)(s->grid.low[i] + first[i]) +
 				(corner >> i & 1 ? size[i] : -1);
-		double depth = affine(k->depth, at),
-		       f[2] = {affine(k->column, at) / depth, affine(k->row, at) / depth};
+		double depth = affine(k->depth, at);
+		f[corner][0] = affine(k->column, at) / depth;
+		f[corner][1] = affine(k->row, at) / depth;
 		for (int i = 0; i < 2; i++) {
-			low[i] = fmin(low[i], f[i]);
-			high[i] = fmax(high[i], f[i]);
+			low[i] = fmin(low[i], f[corner][i]);
+			high[i] = fmax(high[i], f[corner][i]);
 		}
 	}
 	const double last[2] = {(double)(model.columns - 1), (double)(model.rows - 1)};
@@ -270,10 +274,16 @@ static __device__ Seen see(const Gathers *s, const KernelView *plain, const int 
 		return seen;
 	const Rays rays = rays_of(k, place[1], place[0]);
 	see_sheets(k, &rays, at, a, &seen);
-	see_rates(size, a,
-		(high[0] - low[0] + 4) * fabs((double)seen.a[1]) +
-			(high[1] - low[1] + 4) * fabs((double)seen.a[2]) + 1e-3,
-		&seen);
+	double least = 1e300, most = 0;
+	for (int corner = 0; corner < 8; corner++) {
+		const int e = along_of(a);
+		const double away[2] = {f[corner][0] - place[0], f[corner][1] - place[1]};
+		double gap = gap_of(&seen, corner >> a & 1 ? size[a] : -1,
+			corner >> e & 1 ? size[e] : -1, away);
+		least = fmin(least, gap);
+		most = fmax(most, gap);
+	}
+	see_rates(least, most, &seen);
 	seen.column = (int)place[0];
 	seen.line = (int)place[1] + BORDER;
 	seen.low = (float)(ROWS_SIDE - BORDER - place[1]);
@@ -390,11 +400,13 @@ static __device__ __forceinline__ void each_column(const Gathers &s, const Seen 
 	const float k = first + 0.5f * (SPAN - 1);
 	const float down = -inverse_nearly(fmaf(-k, v.a[2], v.z[2]));
 	const float at = (v.z[0] - k) * down, per = fmaf(-k, v.a[1], v.z[1]) * down;
-	const float move = inverse_nearly(fmaf(per, v.l[2], v.l[1]));
-	const float u = -fmaf(at, v.l[2], v.l[0]) * move;
-	/* Rays of columns further away are more than one voxel away, whatever the row. */
+	const float l = fmaf(per, v.l[2], v.l[1]), a = fmaf(per, v.a[2], v.a[1]);
+	const float u = -fmaf(at, v.l[2], v.l[0]) * inverse_nearly(l);
+	/* Rays of columns further away are more than one voxel away, whatever the row: |L| > A. */
 	const float rows = fmaf(0.5f * (SPAN + 1), seen.fast, 0.02f);
-	const float side = fabsf(move) * fmaf(fabsf(v.l[2]), rows, seen.margin);
+	const float most = fmaf(fabsf(v.l[2]) + fabsf(v.a[2]), rows,
+		fmaf(u, v.a[1], fmaf(fmaf(u, per, at), v.a[2], 1.f)));
+	const float side = 1.001f * most * inverse_nearly(fmaxf(fabsf(l) - fabsf(a), 1e-6f));
 	const int low = max((int)ceilf(u - side) + seen.column, 0);
 	const int high = min((int)floorf(u + side) + seen.column, seen.columns - 1);
 	for (int c = low; c <= high; c++) {
