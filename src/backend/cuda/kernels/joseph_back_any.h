@@ -234,6 +234,9 @@ static __device__ void see_rates(double least, double most, Seen *seen)
 	seen->kind = least > 1e-3 && fabs((double)seen->a[2]) < MOST_CURVED
 			     ? rows_kind((float)(1 / (most * differ)), seen->fast)
 			     : -1;
+	/* Rays of a column of pixels leave the voxels soon: short spans need fewer columns. */
+	if (seen->kind == 0 && fabsf(seen->l[2]) > 0.33f)
+		seen->kind = 1;
 }
 
 template <int E>

@@ -14,9 +14,12 @@
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
+/* So few views are too few blocks for a GPU. */
+enum { FEW_VIEWS = 3 };
+
 /* How the rays of one dominant axis are assigned to blocks. */
 typedef struct {
-	short group, along, most;
+	short warps, group, along, most;
 } Shape;
 
 typedef struct {
@@ -76,7 +79,7 @@ static void rectangle(const ProjectRequest *what, const Shape *shape, bool swap,
 	double row[2], double column[2])
 {
 	const KernelModel *model = &what->plan->model;
-	const double across = RAYS * (WARP / shape->along) * (WARPS / shape->group);
+	const double across = RAYS * (WARP / shape->along) * (shape->warps / shape->group);
 	const double sizes[2] = {swap ? across : shape->along, swap ? shape->along : across};
 	const double all[2] = {(double)model->rows, (double)model->columns};
 	double *of[2] = {row, column};
@@ -88,60 +91,84 @@ static void rectangle(const ProjectRequest *what, const Shape *shape, bool swap,
 	}
 }
 
-/* Sizes of the rectangles that blocks of some views copy: most lines and voxels of a line; returns the
- * accesses to shared memory per ray and plane. */
-static double sizes_of(
-	const ProjectRequest *what, int a, const Shape *shape, int64_t blocks, double most[2])
+/* What a sample costs, in accesses to shared memory by a warp; if it is not there, and if lanes are
+ * not side by side along c, which are mostly in the same banks. */
+#define COST_BEYOND 100
+#define COST_LANES 5.
+
+static double cost_of(const Shape *shape, const Extent *e)
 {
-	enum { RECTANGLES = 9 };
-	const int b = a == 1 ? 0 : 1, c = a == 2 ? 0 : 2;
-	const double n[2] = {(double)(what->box.high[b] - what->box.low[b]),
-		(double)(what->box.high[c] - what->box.low[c])};
-	const int64_t groups = (what->count + shape->group - 1) / shape->group;
-	double area = 0;
-	int used = 0;
-	for (int64_t i = 0; i < blocks * RECTANGLES * 3; i++) {
-		const int64_t first = groups * (i / 3 / RECTANGLES) / blocks * shape->group;
-		const double plane =
-			0.5 * (double)(i % 3) * (double)(what->box.high[a] - what->box.low[a] - 1);
-		Extent e = {{1e300, 1e300}, {-1e300, -1e300}};
-		double row[2], column[2];
-		const KernelView *views = &what->plan->views[what->first];
-		rectangle(what, shape, is_swapped(&views[first], c), (int)(i / 3 % RECTANGLES), row,
-			column);
-		for (int64_t v = first; v < min64(first + shape->group, what->count); v++)
-			widen(what, &views[v], a, row, column, plane, &e);
-		if (!(e.low[0] < n[0] && e.high[0] > -1 && e.low[1] < n[1] && e.high[1] > -1))
-			continue;
-		for (int m = 0; m < 2; m++)
-			most[m] = fmax(most[m], e.high[m] - e.low[m] + 3 + (m ? COPIED - 1 : 0));
-		area += (e.high[0] - e.low[0] + 3) * (e.high[1] - e.low[1] + 5);
-		used++;
-	}
-	/* Lanes that are not side by side along c are mostly in the same banks. */
-	return used ? area / used / (THREADS * RAYS) + 2.5 * (WARP / shape->along) : 1e9;
+	const double lines = e->high[0] - e->low[0] + 3, wide = e->high[1] - e->low[1] + 6;
+	const double most = shape->warps == MOST_WARPS ? (double)LINES_TWO : (double)LINES_FOUR;
+	if (lines > most || wide > (double)PITCH)
+		return COST_BEYOND;
+	return COST_LANES * (WARP / shape->along) + 3 * lines * wide / (shape->warps * WARP * RAYS);
 }
 
-/* The shape with the fewest accesses to shared memory; false if none fits. */
+/* The rectangle of number `at` that a block copies: of a group of views, spread over `groups` of
+ * them, a place on the detector and a plane of voxels. False if it is outside the box. */
+static bool extent_of(const ProjectRequest *what, int a, const Shape *shape, int64_t groups,
+	int64_t at, Extent *e)
+{
+	enum { RECTANGLES = 9, PARTS = RECTANGLES * 3 };
+	const int b = a == 1 ? 0 : 1, c = a == 2 ? 0 : 2;
+	const int64_t all = (what->count + shape->group - 1) / shape->group;
+	const int64_t first = all * (at / PARTS) / groups * shape->group;
+	const double plane =
+		0.5 * (double)(at % 3) * (double)(what->box.high[a] - what->box.low[a] - 1);
+	const KernelView *views = &what->plan->views[what->first];
+	double row[2], column[2];
+	rectangle(
+		what, shape, is_swapped(&views[first], c), (int)(at / 3 % RECTANGLES), row, column);
+	*e = Extent{{1e300, 1e300}, {-1e300, -1e300}};
+	for (int64_t v = first; v < min64(first + shape->group, what->count); v++)
+		widen(what, &views[v], a, row, column, plane, e);
+	return e->low[0] < (double)(what->box.high[b] - what->box.low[b]) && e->high[0] > -1 &&
+	       e->low[1] < (double)(what->box.high[c] - what->box.low[c]) && e->high[1] > -1;
+}
+
+/* Mean cost of a sample, and most lines of a rectangle that fits. */
+static double shape_cost(
+	const ProjectRequest *what, int a, const Shape *shape, int64_t groups, double *lines)
+{
+	double cost = 0;
+	int used = 0;
+	*lines = 0;
+	for (int64_t i = 0; i < groups * 27; i++) {
+		Extent e;
+		if (!extent_of(what, a, shape, groups, i, &e))
+			continue;
+		const double own = cost_of(shape, &e);
+		cost += own;
+		used++;
+		if (own < COST_BEYOND)
+			*lines = fmax(*lines, e.high[0] - e.low[0] + 3);
+	}
+	return used ? cost / used : 0;
+}
+
+/* The shape with the least cost; false if few rectangles fit. */
 static bool find_shape(const ProjectRequest *what, int a, Shape *best)
 {
-	enum { FEW = 16, MANY = 128 };
-	double least = 1e300, most[2] = {0, 0};
-	for (short along = 32; along >= 8; along /= 2)
-		for (short group = 8; group >= 1; group /= 2) {
-			most[0] = most[1] = 0;
-			Shape shape = {group, along, 0};
-			double cost = sizes_of(what, a, &shape, FEW, most);
-			if (most[0] > (double)LINES_TWO || most[1] > (double)PITCH || cost >= least)
-				continue;
-			least = cost;
+	enum { FEW = 40, MANY = 128 };
+	double least = 16, lines;
+	best->group = 0;
+	for (int i = 0; i < 24; i++) {
+		const Shape shape = {(short)(i < 12 ? MOST_WARPS : MOST_WARPS / 2),
+			(short)(1 << i % 4), (short)(32 >> i / 4 % 3), 0};
+		if (shape.group > shape.warps)
+			continue;
+		const double cost = shape_cost(what, a, &shape, FEW, &lines);
+		if (cost < least)
 			*best = shape;
-		}
-	if (least == 1e300)
+		least = fmin(cost, least);
+	}
+	if (best->group == 0)
 		return false;
-	most[0] = 0;
-	sizes_of(what, a, best, min64(MANY, (what->count + best->group - 1) / best->group), most);
-	best->most = (short)(fmin(most[0] * 1.1 + 2, (double)LINES_TWO));
+	shape_cost(
+		what, a, best, min64(MANY, (what->count + best->group - 1) / best->group), &lines);
+	const double most = best->warps == MOST_WARPS ? (double)LINES_TWO : (double)LINES_FOUR;
+	best->most = (short)fmin(lines * 1.1 + 2, most);
 	return true;
 }
 
@@ -163,7 +190,7 @@ static bool bundle_applies(const ProjectRequest *what, CudaNotes *notes)
 	const KernelModel *model = &what->plan->model;
 	Notes *found = notes_of<Notes>(notes);
 	*found = Notes{};
-	if (model->clamp || model->planar || what->count > 65535)
+	if (model->clamp || model->planar || what->count > 65535 || what->count <= FEW_VIEWS)
 		return false;
 	for (int a = 0; a < 3; a++)
 		if (what->plan->grid.n[a] > MOST_VOXELS)
@@ -225,13 +252,14 @@ static tomos_status run_axis(
 	tomos_backend *backend, const ProjectRequest *what, Bundles *s, int a, const Shape *shape)
 {
 	typedef void (*BundleKernel)(const Bundles s);
-	static const BundleKernel kernels[2][3] = {
-		{bundle_forward<0, 2>, bundle_forward<1, 2>, bundle_forward<2, 2>},
-		{bundle_forward<0, 4>, bundle_forward<1, 4>, bundle_forward<2, 4>}};
-	const bool four = shape->most <= LINES_FOUR;
-	const BundleKernel kernel = kernels[four][a];
+	static const BundleKernel kernels[3][3] = {
+		{bundle_forward<0, 4, 2>, bundle_forward<1, 4, 2>, bundle_forward<2, 4, 2>},
+		{bundle_forward<0, 8, 2>, bundle_forward<1, 8, 2>, bundle_forward<2, 8, 2>},
+		{bundle_forward<0, 8, 4>, bundle_forward<1, 8, 4>, bundle_forward<2, 8, 4>}};
+	const bool half = shape->warps < MOST_WARPS, four = !half && shape->most <= LINES_FOUR;
+	const BundleKernel kernel = kernels[half ? 0 : four ? 2 : 1][a];
 	const int b = a == 1 ? 0 : 1,
-		  across = RAYS * (WARP / shape->along) * (WARPS / shape->group);
+		  across = RAYS * (WARP / shape->along) * (shape->warps / shape->group);
 	s->n[0] = (int)(what->box.high[a] - what->box.low[a]);
 	s->n[1] = (int)(what->box.high[b] - what->box.low[b]);
 	s->group = shape->group;
@@ -245,7 +273,7 @@ static tomos_status run_axis(
 	kernel<<<dim3(cuda_blocks(most, across, 1 << 30),
 			 cuda_blocks(what->count, shape->group, 65535),
 			 cuda_blocks(most, shape->along, 65535)),
-		dim3(WARP, WARPS), bytes, device_of(backend)->stream>>>(*s);
+		dim3(WARP, (unsigned)shape->warps), bytes, device_of(backend)->stream>>>(*s);
 	CUDA_LAUNCHED("projecting");
 	return TOMOS_OK;
 }

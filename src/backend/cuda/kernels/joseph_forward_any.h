@@ -7,7 +7,7 @@
 #include "backend/cuda/kernels/lanes.h"
 
 enum {
-	THREADS = WARP * WARPS,
+	MOST_WARPS = 8, /* of a block; half as many where views have little in common */
 	RAYS = 8,
 	PITCH = 64, /* floats of a line in shared memory: a whole number of rows of banks, so that
 	             * lanes on different lines have no more bank conflicts */
@@ -16,6 +16,7 @@ enum {
 	FRACTION = 23,
 	SLOPE_BITS = 30,
 	MOST_PLANES = 4,
+	KEPT = 256,      /* planes whose rectangles are computed at a time */
 	LINES_FOUR = 72, /* most lines of a plane, with four planes or two */
 	LINES_TWO = 144,
 	MOST_VOXELS = 8192 /* along an axis, for the accuracy of slopes */
@@ -74,9 +75,9 @@ static __device__ float share_of(const double d[3], int axis)
 	return (float)(fabs(d[axis]) / (fabs(d[0]) + fabs(d[1]) + fabs(d[2])));
 }
 
-static __device__ Place place_of(const Bundles &s, int c)
+template <int BLOCK> static __device__ Place place_of(const Bundles &s, int c)
 {
-	const int warp = threadIdx.y, lane = threadIdx.x, sides = WARPS / s.group;
+	const int warp = threadIdx.y, lane = threadIdx.x, sides = BLOCK / s.group;
 	const int first = blockIdx.y * s.group;
 	Place place = {.view = first + warp / sides};
 	const KernelView *k = &s.views[first];
@@ -228,30 +229,30 @@ static __device__ int most_edge(const Edges &edges, int i, double k)
 	return (int)floor(fma(k, edges.high_rate[i], edges.high[i])) + 1;
 }
 
-static __device__ __forceinline__ int least_of_warps(int value)
+/* The rectangle of plane k that the rays of all warps need; without lines if it is too large. */
+template <int BLOCK> static __device__ Frame frame_of(const Bundles &s, const Edges *edges, int k)
 {
+	int low[2] = {1 << 30, 1 << 30}, high[2] = {-(1 << 30), -(1 << 30)};
+#pragma unroll 1
+	for (int warp = 0; warp < BLOCK; warp++)
 #pragma unroll
-	for (int apart = WARPS / 2; apart > 0; apart /= 2)
-		value = min(value, __shfl_xor_sync(~0u, value, apart));
-	return value;
-}
-
-/* The rectangle of plane k that the rays of all warps need, from the edges of all warps. */
-static __device__ Frame frame_of(const Edges *edges, int k)
-{
-	const Edges &mine = edges[threadIdx.x % WARPS];
-	const int j = least_of_warps(least_edge(mine, 0, k)),
-		  i = least_of_warps(least_edge(mine, 1, k)) & ~(COPIED - 1);
-	const int last_j = -least_of_warps(-most_edge(mine, 0, k)),
-		  last_i = -least_of_warps(-most_edge(mine, 1, k));
-	return Frame{j, i, last_j - j + 1, (last_i - i) / COPIED + 1};
+		for (int i = 0; i < 2; i++) {
+			low[i] = min(low[i], least_edge(edges[warp], i, k));
+			high[i] = max(high[i], most_edge(edges[warp], i, k));
+		}
+	low[1] &= ~(COPIED - 1);
+	const int lines = high[0] - low[0] + 1, pieces = (high[1] - low[1]) / COPIED + 1;
+	const bool fits = lines <= s.most && pieces <= PIECES;
+	return Frame{low[0], low[1], fits ? lines : 0, pieces};
 }
 
 /* Whether rays of a block may meet the box in planes k .. end - 1. */
+template <int BLOCK>
 static __device__ bool is_met(const Bundles &s, const Edges *edges, int k, int end)
 {
 	bool met = false;
-	for (int warp = 0; warp < WARPS && !met; warp++) {
+#pragma unroll 1
+	for (int warp = 0; warp < BLOCK && !met; warp++) {
 		met = true;
 		for (int i = 0; i < 2; i++) {
 			const int one = least_edge(edges[warp], i, k),
@@ -264,34 +265,31 @@ static __device__ bool is_met(const Bundles &s, const Edges *edges, int k, int e
 	return met;
 }
 
-static __device__ bool fits(const Bundles &s, const Frame &frame)
-{
-	return frame.lines <= s.most && frame.pieces <= PIECES;
-}
-
 /* Starts the asynchronous copy of the rectangles of PLANES planes; several warps for each. */
-template <int PLANES>
-static __device__ void bring(
-	const Bundles &s, const Edges *edges, int k0, float *tiles, Frame *frames)
+template <int BLOCK, int PLANES>
+static __device__ __forceinline__ void bring(
+	const Bundles &s, int k0, float *tiles, const Frame *frames)
 {
-	constexpr int AT_ONCE = WARP / PIECES * (WARPS / PLANES);
+	constexpr int AT_ONCE = WARP / PIECES * (BLOCK / PLANES), BYTES = COPIED * sizeof(float);
 	const int plane = threadIdx.y % PLANES, piece = threadIdx.x % PIECES, k = k0 + plane;
+	const Frame frame = frames[plane];
 	int line = threadIdx.y / PLANES * (WARP / PIECES) + threadIdx.x / PIECES;
-	const Frame frame = frame_of(edges, k);
-	if (threadIdx.y < PLANES && threadIdx.x == 0)
-		frames[plane] = frame;
-	if (!fits(s, frame) || piece >= frame.pieces)
+	if (piece >= frame.pieces)
 		return;
 	const int i = frame.i + piece * COPIED;
 	const bool column = k < s.n[0] && (unsigned)i < (unsigned)s.n[2];
 	const float *from = s.volume + k * s.stride[0] + (frame.j + line) * s.stride[1] + i;
 	float *to = tiles + (plane * s.most + line) * PITCH + piece * COPIED;
-	for (; line < frame.lines; line += AT_ONCE) {
+	const int64_t step = AT_ONCE * s.stride[1];
+	if (column && frame.j >= 0 && frame.j + frame.lines <= s.n[1]) {
+#pragma unroll 4
+		for (; line < frame.lines; line += AT_ONCE, from += step, to += AT_ONCE * PITCH)
+			__pipeline_memcpy_async(to, from, BYTES);
+		return;
+	}
+	for (; line < frame.lines; line += AT_ONCE, from += step, to += AT_ONCE * PITCH) {
 		const bool inside = column && (unsigned)(frame.j + line) < (unsigned)s.n[1];
-		__pipeline_memcpy_async(to, inside ? from : s.volume, COPIED * sizeof(float),
-			inside ? 0 : COPIED * sizeof(float));
-		from += AT_ONCE * s.stride[1];
-		to += AT_ONCE * PITCH;
+		__pipeline_memcpy_async(to, inside ? from : s.volume, BYTES, inside ? 0 : BYTES);
 	}
 }
 
@@ -386,26 +384,26 @@ static __device__ __forceinline__ void put_sums(
 }
 
 /* Narrows first .. end - 1, in steps of PLANES planes, to those in which rays may meet the box. */
-template <int PLANES>
+template <int BLOCK, int PLANES>
 static __device__ void steps_of(const Bundles &s, const Edges *edges, int *first, int *end)
 {
 	const int steps = (s.n[0] + PLANES - 1) / PLANES;
-	for (int i = threadIdx.y * WARP + threadIdx.x; i < steps; i += THREADS)
-		if (is_met(s, edges, i * PLANES, (i + 1) * PLANES)) {
+	for (int i = threadIdx.y * WARP + threadIdx.x; i < steps; i += BLOCK * WARP)
+		if (is_met<BLOCK>(s, edges, i * PLANES, (i + 1) * PLANES)) {
 			atomicMin(first, i);
 			atomicMax(end, i + 1);
 		}
 }
 
-template <int A, int PLANES>
-static __global__ void __launch_bounds__(THREADS, 3)
+template <int A, int BLOCK, int PLANES>
+static __global__ void __launch_bounds__(BLOCK *WARP, 3 * MOST_WARPS / BLOCK)
 	bundle_forward(const __grid_constant__ Bundles s)
 {
 	extern __shared__ __align__(16) float tiles[];
-	__shared__ Edges edges[WARPS];
-	__shared__ Frame frames[PLANES];
+	__shared__ Edges edges[BLOCK];
+	__shared__ __align__(16) Frame kept[KEPT];
 	__shared__ int first, end;
-	const Place place = place_of(s, Axes<A>::C);
+	const Place place = place_of<BLOCK>(s, Axes<A>::C);
 	Edges own;
 	const Lines lines = lines_of<A>(s, place, &own);
 	if (threadIdx.x == 0)
@@ -416,20 +414,27 @@ static __global__ void __launch_bounds__(THREADS, 3)
 	}
 	if (!__syncthreads_or(lines.mine != 0))
 		return;
-	steps_of<PLANES>(s, edges, &first, &end);
+	steps_of<BLOCK, PLANES>(s, edges, &first, &end);
 	__syncthreads();
 	const bool warp_has = __any_sync(~0u, lines.mine != 0);
 	float sum[RAYS] = {0};
 	for (int step = first; step < end; step++) {
-		const int k0 = step * PLANES;
-		bring<PLANES>(s, edges, k0, tiles, frames);
+		const int k0 = step * PLANES, at = (step - first) * PLANES % KEPT;
+		const Frame *frames = kept + at;
+		if (at == 0) {
+#pragma unroll 1
+			for (int k = threadIdx.y * WARP + threadIdx.x; k < KEPT; k += BLOCK * WARP)
+				kept[k] = frame_of<BLOCK>(s, edges, k0 + k);
+			__syncthreads();
+		}
+		bring<BLOCK, PLANES>(s, k0, tiles, frames);
 		__pipeline_commit();
 		__pipeline_wait_prior(0);
 		__syncthreads();
 		bool all = true;
 #pragma unroll
 		for (int k = 0; k < PLANES; k++)
-			all = all && fits(s, frames[k]);
+			all = all && frames[k].lines > 0;
 		if (all && warp_has)
 			cross<PLANES>(s, lines, k0, tiles, frames, sum);
 		else if (warp_has)
