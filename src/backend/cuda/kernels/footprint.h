@@ -18,6 +18,14 @@
 
 #define FOOTPRINT_LEAST 1e-9f /* width of a box, in pixels or voxels */
 
+/* The square root of a positive number that is not denormal. */
+static __device__ __forceinline__ float length_nearly(float x)
+{
+	float result;
+	asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+	return result;
+}
+
 /* The footprint of a voxel in one detector coordinate, its centre at 0. */
 typedef struct {
 	float reach, narrow; /* half the length of the base, width of the narrow box */

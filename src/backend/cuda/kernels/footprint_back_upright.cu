@@ -25,7 +25,7 @@ typedef struct {
 
 static __device__ __forceinline__ float distance_of(const Foot &foot, float rise)
 {
-	return root_nearly(fmaf(rise, rise, foot.square));
+	return length_nearly(fmaf(rise, rise, foot.square));
 }
 
 template <bool RAYS>
@@ -89,19 +89,36 @@ static __device__ __forceinline__ void add_columns(
 	}
 }
 
-/* What the edges within the narrow box around a boundary change of its integral, times 4 h; t: the
- * boundary, counted from the first of `changes`. */
-template <int S>
-static __device__ __forceinline__ float curve(const float *changes, float t, float h)
-{
-	float sum = 0;
+/* A boundary at t, counted from the first edge of S samples: the integral from the edge after that
+ * one, and how far the edges between the samples are. */
+template <int S> struct Boundary {
+	float integral, far[S];
+
+	__device__ __forceinline__ void set(const float *line, const float *changes, float t)
+	{
+		far[1] = t - 1;
+		integral = line[0] * far[1];
 #pragma unroll
-	for (int e = 1; e < S; e++) {
-		const float q = overlap(h, t - (float)e);
-		sum = fmaf(q * changes[e], q, sum);
+		for (int e = 1; e < S; e++) {
+			far[e] = t - (float)e;
+			/* Only the last edge is at most one sample before the boundary. */
+			const float after = e == S - 1 ? __saturatef(t - (float)e)
+						       : fmaxf(far[e], 0.f);
+			integral = fmaf(after, changes[e], integral);
+		}
 	}
-	return sum;
-}
+
+	/* What edges within h of it change of the integral, times 4 h, added to sum. */
+	__device__ __forceinline__ float curve(const float *changes, float h, float sum) const
+	{
+#pragma unroll
+		for (int e = 1; e < S; e++) {
+			const float q = overlap(h, far[e]);
+			sum = fmaf(q * q, changes[e], sum);
+		}
+		return sum;
+	}
+};
 
 template <class B, bool RAYS, int PITCH>
 static __device__ __forceinline__ void visit_span(const Footprints &s, const Near &near,
@@ -111,31 +128,31 @@ static __device__ __forceinline__ void visit_span(const Footprints &s, const Nea
 	const float h0 = fmaf((float)first, foot.more, foot.half);
 	const float most = fmaxf(fabsf(h0), fabsf(fmaf((float)(B::N - 1), foot.more, h0)));
 	const float whole = B::first(edge, foot.climb, most), t0 = edge - whole;
-	float line[B::SAMPLES], before[B::SAMPLES], changes[B::SAMPLES];
+	const float up = near.lower != 0 ? s.step[2] : 0;
+	float line[B::SAMPLES], changes[B::SAMPLES];
 	add_columns<B::SAMPLES, PITCH>(near, foot, tile + (int)whole * PITCH + foot.column, line);
-	before[0] = changes[0] = 0;
+	changes[0] = 0;
 #pragma unroll
-	for (int i = 1; i < B::SAMPLES; i++) {
-		before[i] = before[i - 1] + line[i - 1];
+	for (int i = 1; i < B::SAMPLES; i++)
 		changes[i] = line[i] - line[i - 1];
-	}
-	float t = t0, integral = B::integral(line, before, 0, t);
+	Boundary<B::S> low, high;
+	low.set(line, changes, t0);
 #pragma unroll
 	for (int k = 0; k < B::N; k++) {
+		const int m = B::edge(k), next = B::edge(k + 1);
 		const float h = fmaxf(fabsf(fmaf((float)k, foot.more, h0)), FOOTPRINT_LEAST);
-		const float next = B::at(k + 1, t0, foot.climb);
-		const float end = B::integral(line, before, k + 1, next);
-		const float bent = curve<B::S>(changes + B::edge(k + 1), next, h) -
-				   curve<B::S>(changes + B::edge(k), t, h);
-		const float value = fmaf(0.25f * inverse_nearly(h), bent, end - integral);
-		const float rise =
-			near.lower != 0 ? fmaf((float)(first + k), s.step[2], near.away[2]) : 0;
-		if (RAYS)
-			sum[first + k] = fmaf(distance_of(foot, rise), value, sum[first + k]);
-		else
-			sum[first + k] += value;
-		t = next;
-		integral = end;
+		high.set(line + next, changes + next, B::at(k + 1, t0, foot.climb));
+		float value = high.integral - low.integral;
+#pragma unroll
+		for (int i = m; i < next; i++)
+			value += line[i + 1];
+		const float bent =
+			high.curve(changes + next, h, -low.curve(changes + m, h, 0));
+		value = fmaf(0.25f * inverse_nearly(h), bent, value);
+		const float rise = fmaf((float)(first + k), up, near.away[2]);
+		sum[first + k] = RAYS ? fmaf(distance_of(foot, rise), value, sum[first + k])
+				      : sum[first + k] + value;
+		low = high;
 	}
 }
 

@@ -41,7 +41,7 @@ typedef struct __align__(16)
 	float uf, ua, ub, vf, va, vb, vc, df, da, db;
 	float flat, bent, shape; /* FootprintHalf */
 	float lower, scale;
-	float away[3];     /* from the source to the corner, in units of length */
+	float away[3];     /* from the source to the corner, in units of length; of fans, [2] is 0 */
 	int row, column;   /* of the tile's first pixel */
 	int rows, columns; /* of the tile */
 	int taps;          /* detector columns of a footprint, at most */
@@ -121,7 +121,7 @@ static __device__ __noinline__ void near_block(
 		.column = (int)column,
 		.taps = (int)fmin(2 * seen.reach + near + 2, limit)};
 	for (int a = 0; a < 3; a++)
-		v.away[a] = (float)((at[a] - k->src[a]) * s.step[a]);
+		v.away[a] = a == 2 && KERNEL_FANS(k) ? 0 : (float)((at[a] - k->src[a]) * s.step[a]);
 	v.kind = boundary_kind((float)seen.slow, (float)seen.fast, (float)seen.half);
 	/* They end less than four rows after its last one. A thread reads TAPS columns or more. */
 	const double rows = seen.top - row + 4, right = seen.right - seen.reach + near;

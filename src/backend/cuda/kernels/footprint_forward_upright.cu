@@ -27,7 +27,7 @@ typedef struct {
 template <bool RAYS> static __device__ __forceinline__ float weighted(const Column &c, int voxel)
 {
 	const float rise = fmaf((float)voxel, c.step, c.rise), x = __ldg(c.from + voxel * c.slice);
-	return RAYS ? x * root_nearly(fmaf(rise, rise, c.square)) : x;
+	return RAYS ? x * length_nearly(fmaf(rise, rise, c.square)) : x;
 }
 
 static __device__ __forceinline__ float half_of(const Column &c, int voxel)

@@ -1,0 +1,447 @@
+/* Forward projection of separable footprints for any detector: rolled, slanted, C-arms, free
+ * vectors.
+ *
+ * A thread has a cell, a small square of pixels, and follows it through the planes of the axis that
+ * is closest to the rays. In each plane it takes the voxels whose centres fall into the cell and
+ * adds their footprints (footprint_shares.h) to a patch in shared memory, the cell and the pixels
+ * around it, that is its own: sums have the same order in every run. The patches of a block are then
+ * added to a tile, and tiles, which overlap, to the projections.
+ *
+ * Where views are in sets that are 90 degrees apart, the values of a voxel and of its three rotated
+ * images are stored side by side, and the shares of a voxel serve four views.
+ */
+#include "backend/cuda/kernels/footprint_forward_any.h"
+
+/* ---- voxels ---------------------------------------------------------------------------------- */
+
+/* The first voxel of a thread in a plane: U, V and D, from the first pixel of the patch, and the
+ * distance from the source along a, b and c. The changes of U and V are from that pixel, too. */
+typedef struct {
+	Affine u, v, d;
+	float square, b, c;
+} Anchor;
+
+static __device__ __forceinline__ Anchor anchor_at(const Beam &beam, double column, double row,
+	double ka, double kb, double kc)
+{
+	const double d = fma(beam.d.a, ka, fma(beam.d.b, kb, fma(beam.d.c, kc, beam.d.w))),
+		     u = fma(beam.u.a, ka, fma(beam.u.b, kb, fma(beam.u.c, kc, beam.u.w))),
+		     v = fma(beam.v.a, ka, fma(beam.v.b, kb, fma(beam.v.c, kc, beam.v.w)));
+	const float a = (float)(beam.away[0] + ka) * beam.step[0];
+	Anchor at;
+	at.u.w = (float)fma(-column, d, u);
+	at.v.w = (float)fma(-row, d, v);
+	at.d.w = (float)d;
+	at.square = a * a;
+	at.b = (float)(beam.away[1] + kb) * beam.step[1];
+	at.c = (float)(beam.away[2] + kc) * beam.step[2];
+	return at;
+}
+
+/* Changes of U, V and D relative to the first pixel of the patch. */
+static __device__ __forceinline__ void set_changes(
+	const Beam &beam, double column, double row, Affine *u, Affine *v, Affine *d)
+{
+	*u = Affine{(float)fma(-column, beam.d.a, beam.u.a), (float)fma(-column, beam.d.b, beam.u.b),
+		(float)fma(-column, beam.d.c, beam.u.c), 0};
+	*v = Affine{(float)fma(-row, beam.d.a, beam.v.a), (float)fma(-row, beam.d.b, beam.v.b),
+		(float)fma(-row, beam.d.c, beam.v.c), 0};
+	*d = Affine{(float)beam.d.a, (float)beam.d.b, (float)beam.d.c, 0};
+}
+
+/* What a thread adds voxels to. */
+template <class Value> struct Patch {
+	Value *own; /* its element of the first pixel */
+	int columns, last;
+};
+
+/* Adds the voxel at (b, c) from the anchor. */
+template <class Value, bool RAYS, int NC, int NR>
+static __device__ __forceinline__ void add_voxel(const Sheets &s, const Beam &beam,
+	const Anchor &at, const Patch<Value> &patch, float b, float c, const Value &value)
+{
+	constexpr unsigned magic = 0x4b400000u; /* the bits of MAGIC */
+	const float depth = fmaf(c, at.d.z, fmaf(b, at.d.y, at.d.w)), rate = inverse_nearly(depth);
+	const float U = fmaf(c, at.u.z, fmaf(b, at.u.y, at.u.w)),
+		    V = fmaf(c, at.v.z, fmaf(b, at.v.y, at.v.w));
+	const float u = U * rate, v = V * rate;
+	const Shape across = shape_of(at.u, at.d, u), along = shape_of(at.v, at.d, v);
+	const float left = first_pixel(across, u, rate), low = first_pixel(along, v, rate);
+	float x[NC], y[NR], weight = beam.scale * inverse_nearly(across.wide * along.wide);
+	shares_of<NC>(across, __fadd_rn(left, -MAGIC), U, depth, x);
+	shares_of<NR>(along, __fadd_rn(low, -MAGIC), V, depth, y);
+	if (RAYS) {
+		const float away = fmaf(b, beam.step[1], at.b), up = fmaf(c, beam.step[2], at.c);
+		const float square = fmaf(away, away, fmaf(up, up, at.square));
+		weight *= rate * (rate * rate) * (square * inverse_root(square));
+	} else if (s.weighting == WEIGHT_DEPTH) {
+		weight *= rate * rate;
+	}
+	const unsigned place = (__float_as_uint(low) - magic) * patch.columns +
+			       (__float_as_uint(left) - magic);
+	Value *to = patch.own + min(place, (unsigned)patch.last) * THREADS;
+#pragma unroll
+	for (int r = 0; r < NR; r++, to += patch.columns * THREADS) {
+		const Value line = scaled(weight * y[r], value);
+#pragma unroll
+		for (int i = 0; i < NC; i++) {
+			Value sum = to[i * THREADS];
+			add_scaled(sum, x[i], line);
+			to[i * THREADS] = sum;
+		}
+	}
+}
+
+/* The voxels of a cell in a plane, row by row: the next one that it visits. */
+typedef struct {
+	int b, b_end, c, c_end;
+} Next;
+
+static __device__ __forceinline__ void next_row(
+	const Cell &cell, double plane, int n, Next *next)
+{
+	const double c = (double)next->c;
+	const int2 range = between(
+		fma(cell.by_c[0], c, fma(cell.by_plane[0], plane, cell.base[0])),
+		fma(cell.by_c[1], c, fma(cell.by_plane[1], plane, cell.base[1])), n);
+	next->b = range.x;
+	next->b_end = range.y;
+}
+
+static __device__ __forceinline__ void to_voxel(const Cell &cell, double plane, int n, Next *next)
+{
+	while (next->b >= next->b_end && ++next->c < next->c_end)
+		next_row(cell, plane, n, next);
+}
+
+template <class Value, bool RAYS, int NC, int NR>
+static __device__ __forceinline__ void visit_planes(const Sheets &s, const Beam &beam,
+	const Cell &cell, const Patch<Value> &patch, double column, double row)
+{
+	Affine u, v, d;
+	set_changes(beam, column, row, &u, &v, &d);
+#pragma unroll 1
+	for (int k = 0; k < beam.n[0]; k++) {
+		const double plane = (double)k;
+		const int2 rows = cell_rows(cell, plane, beam.n[2]);
+		Next next = {0, 0, rows.x - 1, rows.y};
+		to_voxel(cell, plane, beam.n[1], &next);
+		if (next.c >= next.c_end)
+			continue;
+		const int b0 = next.b, c0 = next.c;
+		Anchor at = anchor_at(beam, column, row, plane, (double)b0, (double)c0);
+		at.u.x = u.x, at.u.y = u.y, at.u.z = u.z;
+		at.v.x = v.x, at.v.y = v.y, at.v.z = v.z;
+		at.d.x = d.x, at.d.y = d.y, at.d.z = d.z;
+		const Value *volume = (const Value *)s.volume + k * beam.stride[0];
+		Value ahead = __ldg(volume + next.b * beam.stride[1] + next.c * beam.stride[2]);
+		do {
+			const Value value = ahead;
+			const float b = (float)(next.b - b0), c = (float)(next.c - c0);
+			next.b++;
+			to_voxel(cell, plane, beam.n[1], &next);
+			if (next.c < next.c_end)
+				ahead = __ldg(volume + next.b * beam.stride[1] +
+					      next.c * beam.stride[2]);
+			add_voxel<Value, RAYS, NC, NR>(s, beam, at, patch, b, c, value);
+		} while (next.c < next.c_end);
+	}
+}
+
+/* ---- a block --------------------------------------------------------------------------------- */
+
+/* Adds the patches of a block and writes the tile. */
+template <class Value>
+static __device__ __forceinline__ void write_tile(
+	const Sheets &s, const Value *patches, Value *tile)
+{
+	const int wide = tile_size(s, 0), high = tile_size(s, 1);
+	for (int i = threadIdx.x; i < wide * high; i += THREADS) {
+		const int x = i % wide, y = i / wide;
+		const int x1 = min(x / s.cell, CELLS_X - 1), y1 = min(y / s.cell, CELLS_Y - 1);
+		Value sum = {};
+		for (int cy = y1; cy >= 0 && y - cy * s.cell < s.size[1]; cy--)
+			for (int cx = x1; cx >= 0 && x - cx * s.cell < s.size[0]; cx--)
+				add_scaled(sum, 1,
+					patches[((y - cy * s.cell) * s.size[0] + x - cx * s.cell) *
+							THREADS +
+						cy * CELLS_X + cx]);
+		tile[i] = sum;
+	}
+}
+
+template <class Value, bool RAYS, int NC, int NR>
+static __global__ void __launch_bounds__(THREADS)
+	footprint_forward(const __grid_constant__ Sheets s)
+{
+	extern __shared__ float4 patch_memory[];
+	__shared__ Beam beam;
+	__shared__ bool mine;
+	Value *patches = (Value *)patch_memory;
+	const int tile_x = blockIdx.x % s.tiles[0], tile_y = blockIdx.x / s.tiles[0];
+	if (threadIdx.x == 0)
+		mine = set_beam(s, &s.views[blockIdx.y], tile_x, tile_y, &beam);
+	for (int i = 0; i < s.size[0] * s.size[1]; i++)
+		patches[i * THREADS + threadIdx.x] = Value{};
+	__syncthreads();
+	if (!mine)
+		return;
+	const int x = threadIdx.x % CELLS_X, y = threadIdx.x / CELLS_X;
+	Cell cell;
+	set_cell(s, beam, x, y, &cell);
+	const Patch<Value> patch = {patches + threadIdx.x, s.size[0],
+		(s.size[1] - NR) * s.size[0] + s.size[0] - NC};
+	visit_planes<Value, RAYS, NC, NR>(s, beam, cell, patch,
+		(double)(beam.column + x * s.cell - s.before[0]),
+		(double)(beam.row + y * s.cell - s.before[1]));
+	__syncthreads();
+	const int64_t tile = (int64_t)tile_size(s, 0) * tile_size(s, 1);
+	write_tile(s, patches,
+		(Value *)s.patches + ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) * tile);
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+/* The last tile whose pixels, from `before` pixels before its first cell on, contain pixel i. */
+static __device__ __forceinline__ int last_tile(const Sheets &s, int c, int i)
+{
+	const int pitch = s.cell * (c ? (int)CELLS_Y : (int)CELLS_X);
+	return min((i + s.before[c]) / pitch, s.tiles[c] - 1);
+}
+
+/* The sum of the tiles that contain a pixel. */
+template <class Value>
+static __device__ __forceinline__ Value pixel_sum(
+	const Sheets &s, const Value *tiles, int column, int row)
+{
+	const int wide = tile_size(s, 0), high = tile_size(s, 1);
+	Value sum = {};
+	for (int ty = last_tile(s, 1, row); ty >= 0; ty--) {
+		const int y = row + s.before[1] - ty * s.cell * CELLS_Y;
+		if (y >= high)
+			break;
+		for (int tx = last_tile(s, 0, column); tx >= 0; tx--) {
+			const int x = column + s.before[0] - tx * s.cell * CELLS_X;
+			if (x >= wide)
+				break;
+			add_scaled(sum, 1,
+				tiles[((int64_t)(ty * s.tiles[0] + tx) * high + y) * wide + x]);
+		}
+	}
+	return sum;
+}
+
+template <class Value> static __global__ void add_tiles(const __grid_constant__ Sheets s)
+{
+	const int column = blockIdx.x * blockDim.x + threadIdx.x;
+	const int64_t per_view =
+		(int64_t)s.tiles[0] * s.tiles[1] * tile_size(s, 0) * tile_size(s, 1);
+	if (column >= s.columns)
+		return;
+	for (int64_t line = blockIdx.y; line < s.count * s.rows; line += gridDim.y) {
+		const int64_t view = line / s.rows;
+		const Value sum = pixel_sum(s, (const Value *)s.patches + view * per_view, column,
+			(int)(line % s.rows));
+		for (int i = 0; i < PARTS<Value>; i++)
+			s.projections[(i * s.direction % 4 * s.part * s.rows + line) * s.columns +
+				      column] += ((const float *)&sum)[i];
+	}
+}
+
+/* ---- a whole request ------------------------------------------------------------------------- */
+
+/* What all views have in common. */
+typedef struct {
+	double longest[2], shortest; /* footprints, in pixels: columns and rows; either */
+	double shear;                /* rows per column along b */
+	int axes, direction;
+} Notes;
+
+enum { MOST_PIXELS = 5 };
+
+#define MOST_SHEAR 2.0
+
+/* Lengths of footprints, at the corners of the box. */
+static bool measure_box(const ProjectRequest *what, const KernelView *k, Notes *found)
+{
+	for (int i = 0; i < 8; i++) {
+		double at[3], depth = k->depth[3], voxel = 0;
+		for (int a = 0; a < 3; a++) {
+			at[a] = (double)(i >> a & 1 ? what->box.high[a] - 1 : what->box.low[a]);
+			depth += k->depth[a] * at[a];
+			voxel += fabs(k->depth[a]);
+		}
+		if (!(depth > 4 * voxel) || !(depth > 0))
+			return false;
+		for (int c = 0; c < 2; c++) {
+			const double *f = c ? k->row : k->column;
+			const double p =
+				(f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3]) / depth;
+			const double length = footprint_length(f, k->depth, p, depth);
+			found->longest[c] = fmax(found->longest[c], length);
+			found->shortest = fmin(found->shortest, length);
+		}
+	}
+	return true;
+}
+
+/* Axes and shear, at points all over the detector. */
+static bool measure_detector(const KernelModel *model, const KernelView *k, Notes *found)
+{
+	found->axes |= axes_of(model, k);
+	for (int i = 0; i < 25; i++) {
+		const double column = 0.25 * (i % 5) * (double)(model->columns - 1),
+			     row = 0.25 * (i / 5) * (double)(model->rows - 1);
+		const int a = closest_axis(k, column, row), b = column_axis(k, a, column, row);
+		const int c = 3 - a - b;
+		const double shear = fabs(along_of(k, b, row) / across_of(k, b, column));
+		const double drift = fabs(across_of(k, c, column) / across_of(k, b, column));
+		found->shear = fmax(found->shear, shear);
+		if (!(shear < MOST_SHEAR) || !(drift < 1e3))
+			return false;
+	}
+	return true;
+}
+
+static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
+{
+	const Plan *plan = what->plan;
+	const int source = plan->rays.source;
+	if (plan->model.planar || !(source == TOMOS_POINT || source == TOMOS_PARALLEL) ||
+		plan->model.rows > 1 << 16 || plan->model.columns > 1 << 16 || what->count > 65535)
+		return false;
+	Notes *found = notes_of<Notes>(notes);
+	*found = Notes{{0, 0}, 1e9, 0, 0, quarter_direction(what)};
+	for (int64_t i = 0; i < what->count; i++) {
+		const KernelView *k = &plan->views[what->first + i];
+		if (!measure_box(what, k, found) || !measure_detector(&plan->model, k, found))
+			return false;
+	}
+	for (int c = 0; c < 2; c++) /* between the corners, and rounding of float */
+		found->longest[c] = found->longest[c] * 1.002 + 1e-4;
+	return found->longest[0] < MOST_PIXELS - 1 && found->longest[1] < MOST_PIXELS - 1;
+}
+
+/* Pixels of a patch before and after the cell. */
+static void set_patch(const Notes *found, int c, int pixels, Sheets *s)
+{
+	const double beyond = 0.51 + (c ? 0.55 * found->shear * s->cell + 0.02 : 0);
+	s->before[c] = (int)ceil(0.5 * found->longest[c] + beyond - 0.5);
+	s->size[c] = s->before[c] + pixels +
+		     (int)floor(s->cell - 1 + beyond + 0.5 - 0.5 * found->shortest);
+}
+
+template <class Value, bool RAYS>
+static auto kernel_of(const Notes *found, int pixels[2])
+{
+	typedef void (*Kernel)(const Sheets s);
+	const double *most = found->longest;
+#define WINDOW(NC, NR) \
+	if (most[0] <= NC - 1 && most[1] <= NR - 1) { \
+		pixels[0] = NC, pixels[1] = NR; \
+		return (Kernel)footprint_forward<Value, RAYS, NC, NR>; \
+	}
+	WINDOW(2, 2)
+	WINDOW(3, 2)
+	WINDOW(3, 3)
+	WINDOW(4, 3)
+	WINDOW(4, 4)
+#undef WINDOW
+	pixels[0] = pixels[1] = MOST_PIXELS;
+	return (Kernel)footprint_forward<Value, RAYS, MOST_PIXELS, MOST_PIXELS>;
+}
+
+/* The volume for planes across an axis. */
+template <class Value>
+static tomos_status set_volume(
+	tomos_backend *backend, const ProjectRequest *what, int axis, Sheets *s)
+{
+	const float *volume = NULL;
+	int64_t stride[2] = {0, 0};
+	const KernelGrid slab = {.n = {s->n[0], s->n[1], what->plan->grid.n[2]},
+		.low = {0, 0, s->low[2]},
+		.high = {s->n[0], s->n[1], s->low[2] + s->n[2]}};
+	if (PARTS<Value> == 4)
+		TRY(quarter_volume(backend, what, axis, &slab, &volume, stride));
+	else
+		TRY(axis_volume(backend, what, axis, &volume, stride));
+	s->volume = volume;
+	s->axis = axis;
+	s->stride[axis] = stride[0];
+	s->stride[axis == 0 ? 1 : 0] = 1;
+	s->stride[axis == 2 ? 1 : 2] = stride[1];
+	return TOMOS_OK;
+}
+
+template <class Value>
+static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const CudaNotes *notes,
+	const CudaEpilogue *)
+{
+	const Plan *plan = what->plan;
+	const Notes *found = notes_of<Notes>(notes);
+	cudaStream_t stream = device_of(backend)->stream;
+	const CudaPlan *kept;
+	TRY(cuda_plan(backend, plan, &kept));
+	Sheets s = {.part = what->count / PARTS<Value>,
+		.direction = found->direction,
+		.weighting = plan->model.weight,
+		.rows = (int)plan->model.rows,
+		.columns = (int)plan->model.columns,
+		.cell = getenv("FP_CELL") ? atoi(getenv("FP_CELL")) : 4};
+	for (int a = 0; a < 3; a++) {
+		s.low[a] = what->box.low[a];
+		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
+		s.step[a] = plan->whole.step[a];
+	}
+	int pixels[2];
+	const bool rays = s.weighting == WEIGHT_RAY && plan->rays.source != TOMOS_PARALLEL;
+	auto kernel = rays ? kernel_of<Value, true>(found, pixels)
+			   : kernel_of<Value, false>(found, pixels);
+	int bytes;
+	for (;; s.cell--) {
+		set_patch(found, 0, pixels[0], &s);
+		set_patch(found, 1, pixels[1], &s);
+		bytes = s.size[0] * s.size[1] * THREADS * (int)sizeof(Value);
+		if (s.cell == 1 || cuda_has_shared(bytes + (int)sizeof(Beam) + 64))
+			break;
+	}
+	s.tiles[0] = (s.columns + s.cell * CELLS_X - 1) / (s.cell * CELLS_X);
+	s.tiles[1] = (s.rows + s.cell * CELLS_Y - 1) / (s.cell * CELLS_Y);
+	const int64_t floats = (int64_t)s.tiles[0] * s.tiles[1] * tile_size(s, 0) *
+			       tile_size(s, 1) * PARTS<Value>;
+	const int64_t at_once = max64(1, min64(device_of(backend)->scratch_most / floats, s.part));
+	TRY(cuda_scratch(backend, SCRATCH_ROWS, at_once * floats, &s.patches, "parts of views"));
+	TRY(cuda_take_shared((const void *)kernel));
+	const int64_t slices = PARTS<Value> == 4 ? quarter_slices(backend, what) : s.n[2];
+	for (; s.low[2] < what->box.high[2]; s.low[2] += slices) {
+		s.n[2] = (int)min64(slices, what->box.high[2] - s.low[2]);
+		for (int64_t first = 0; first < s.part; first += at_once) {
+			s.count = min64(at_once, s.part - first);
+			s.views = kept->views + what->first + first;
+			s.projections = what->projections + first * s.rows * s.columns;
+			for (int axis = 0; axis < 3; axis++) {
+				if (!(found->axes & 1 << axis))
+					continue;
+				TRY(set_volume<Value>(backend, what, axis, &s));
+				kernel<<<dim3(s.tiles[0] * s.tiles[1], (unsigned)s.count), THREADS,
+					bytes, stream>>>(s);
+				CUDA_LAUNCHED("projecting");
+			}
+			add_tiles<Value><<<dim3(cuda_blocks(s.columns, 128, 1 << 30),
+						   cuda_blocks(s.count * s.rows, 1, 65535)),
+				128, 0, stream>>>(s);
+			CUDA_LAUNCHED("adding tiles");
+		}
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *epilogue)
+{
+	return (notes_of<Notes>(notes)->direction ? run<float4> : run<float>)(
+		backend, what, notes, epilogue);
+}
+
+extern const CudaKernel cuda_footprint_forward_any;
+const CudaKernel cuda_footprint_forward_any = {any_applies, any_run};
