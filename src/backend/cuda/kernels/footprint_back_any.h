@@ -3,23 +3,10 @@
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BACK_ANY_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BACK_ANY_H
 
-#include <cuda_pipeline.h>
+#include "backend/cuda/kernels/footprint_back.h"
 #include "backend/cuda/kernels/footprint_shares.h"
-#include "backend/cuda/kernels/update.h"
 
-enum {
-	SIDE = 16,
-	COLUMN = 8,
-	THREADS = SIDE * SIDE,
-	VIEWS = 32,    /* views that are set up at once */
-	MOST_ROWS = 64 /* of a tile */
-};
-
-/* Row pitch of a tile: neighbouring rows are half of the banks apart. */
-template <class Pixel> constexpr int NARROW = sizeof(Pixel) == 16 ? 36 : 48;
-template <class Pixel> constexpr int WIDE = sizeof(Pixel) == 16 ? 68 : 112;
-/* Pixels per copy of 16 bytes. */
-template <class Pixel> constexpr int CHUNKS = 16 / (int)sizeof(Pixel);
+enum { COLUMN = 8 };
 
 /* Pixels that a footprint meets in each coordinate, at most: columns and rows. */
 #define SHARE_KINDS(KIND) \
@@ -29,24 +16,6 @@ template <class Pixel> constexpr int CHUNKS = 16 / (int)sizeof(Pixel);
 	KIND(3, 4, 3) \
 	KIND(4, 4, 4) \
 	KIND(5, 5, 5)
-
-/* Not from a tile, since that is too small or the footprint too large; not seen at all. */
-enum { DIRECT = -1, UNSEEN = -2 };
-
-typedef struct {
-	const KernelView *views;
-	int64_t count, part; /* views of a pass; of a quarter of the circle */
-	int direction;       /* `quarter` of RayClass */
-	int weighting;       /* WEIGHT_NONE, WEIGHT_DEPTH or WEIGHT_RAY */
-	int rows, columns;
-	int64_t low[3];
-	double step[3];
-	int n[3];
-	const void *images; /* Pixel [view][row][pitch] */
-	int pitch, tile_rows;
-	float *volume;
-	VoxelUpdate update;
-} Voxels;
 
 /* A view relative to the first voxel (corner) of a block and the first pixel of its tile, with
  * depths divided by that of the corner. */
@@ -66,7 +35,7 @@ typedef struct {
 	double low[2], high[2], length[2];
 } Seen;
 
-static __device__ Seen seen_by(const Voxels &s, const KernelView *k, const double corner[3])
+static __device__ Seen seen_by(const Footprints &s, const KernelView *k, const double corner[3])
 {
 	Seen seen = {{1e9, 1e9}, {-1e9, -1e9}, {0, 0}};
 	const int size[3] = {SIDE, SIDE, COLUMN};
@@ -121,7 +90,7 @@ static __device__ __forceinline__ float scale_of(int weighting, const KernelView
 
 template <class Pixel>
 static __device__ __noinline__ void near_block(
-	const Voxels &s, const KernelView *k, int x0, int y0, int z0, int pitch, Near *to)
+	const Footprints &s, const KernelView *k, int x0, int y0, int z0, int pitch, Near *to)
 {
 	const double at[3] = {
 		(double)(s.low[0] + x0), (double)(s.low[1] + y0), (double)(s.low[2] + z0)};
@@ -130,7 +99,7 @@ static __device__ __noinline__ void near_block(
 	for (int c = 0; c < 2; c++) {
 		first[c] = rint(fmin(fmax(seen.low[c] - 0.5 * seen.length[c], -1e6), 1e6) - 1e-3);
 		if (c == 0)
-			first[c] = floor(first[c] / CHUNKS<Pixel>) * CHUNKS<Pixel>;
+			first[c] = floor(first[c] / EACH<Pixel>) * EACH<Pixel>;
 		/* A thread reads up to five pixels, from one not right of its voxel's centre. */
 		size[c] = fmin(seen.high[c] - first[c] + 6, 1e6);
 	}
@@ -152,24 +121,6 @@ static __device__ __noinline__ void near_block(
 	v.rows = (int)fmin(size[1], (double)s.tile_rows);
 	v.columns = (int)fmin(size[0], (double)pitch);
 	*to = v;
-}
-
-/* Copies the tile of a view, with zeros outside the detector. */
-template <class Pixel, int PITCH>
-static __device__ __forceinline__ void copy_tile(
-	const Voxels &s, const Near &near, const Pixel *image, Pixel *tile)
-{
-	constexpr int EACH = CHUNKS<Pixel>, CHUNK_COUNT = PITCH / EACH;
-	for (int i = threadIdx.x; near.kind >= 0 && i < near.rows * CHUNK_COUNT; i += THREADS) {
-		const int r = i / CHUNK_COUNT, c = i % CHUNK_COUNT * EACH;
-		const int row = near.row + r, column = near.column + c;
-		const bool inside = row >= 0 && row < s.rows && column >= 0 && column < s.pitch;
-		if (c < near.columns)
-			__pipeline_memcpy_async(tile + r * PITCH + c,
-				inside ? image + ((int64_t)row * s.pitch + column) : image, 16,
-				inside ? 0 : 16);
-	}
-	__pipeline_commit();
 }
 
 #endif

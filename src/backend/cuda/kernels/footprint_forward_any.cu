@@ -21,21 +21,19 @@ typedef struct {
 	float square, b, c;
 } Anchor;
 
-static __device__ __forceinline__ Anchor anchor_at(const Beam &beam, double column, double row,
-	double ka, double kb, double kc)
+static __device__ __forceinline__ void set_anchor(const Beam &beam, double column, double row,
+	double ka, double kb, double kc, Anchor *to)
 {
 	const double d = fma(beam.d.a, ka, fma(beam.d.b, kb, fma(beam.d.c, kc, beam.d.w))),
 		     u = fma(beam.u.a, ka, fma(beam.u.b, kb, fma(beam.u.c, kc, beam.u.w))),
 		     v = fma(beam.v.a, ka, fma(beam.v.b, kb, fma(beam.v.c, kc, beam.v.w)));
 	const float a = (float)(beam.away[0] + ka) * beam.step[0];
-	Anchor at;
-	at.u.w = (float)fma(-column, d, u);
-	at.v.w = (float)fma(-row, d, v);
-	at.d.w = (float)d;
-	at.square = a * a;
-	at.b = (float)(beam.away[1] + kb) * beam.step[1];
-	at.c = (float)(beam.away[2] + kc) * beam.step[2];
-	return at;
+	to->u.w = (float)fma(-column, d, u);
+	to->v.w = (float)fma(-row, d, v);
+	to->d.w = (float)d;
+	to->square = a * a;
+	to->b = (float)(beam.away[1] + kb) * beam.step[1];
+	to->c = (float)(beam.away[2] + kc) * beam.step[2];
 }
 
 /* Changes of U, V and D relative to the first pixel of the patch. */
@@ -52,7 +50,8 @@ static __device__ __forceinline__ void set_changes(
 /* What a thread adds voxels to. */
 template <class Value> struct Patch {
 	Value *own; /* its element of the first pixel */
-	int columns, last;
+	int columns;
+	float most[2]; /* last column and row that a footprint may begin at, plus MAGIC */
 };
 
 /* Adds the voxel at (b, c) from the anchor. */
@@ -66,7 +65,9 @@ static __device__ __forceinline__ void add_voxel(const Sheets &s, const Beam &be
 		    V = fmaf(c, at.v.z, fmaf(b, at.v.y, at.v.w));
 	const float u = U * rate, v = V * rate;
 	const Shape across = shape_of(at.u, at.d, u), along = shape_of(at.v, at.d, v);
-	const float left = first_pixel(across, u, rate), low = first_pixel(along, v, rate);
+	/* Of voxels beyond the detector, pixels outside the patch are added to its first or last. */
+	const float left = fminf(fmaxf(first_pixel(across, u, rate), MAGIC), patch.most[0]),
+		    low = fminf(fmaxf(first_pixel(along, v, rate), MAGIC), patch.most[1]);
 	float x[NC], y[NR], weight = beam.scale * inverse_nearly(across.wide * along.wide);
 	shares_of<NC>(across, __fadd_rn(left, -MAGIC), U, depth, x);
 	shares_of<NR>(along, __fadd_rn(low, -MAGIC), V, depth, y);
@@ -79,7 +80,7 @@ static __device__ __forceinline__ void add_voxel(const Sheets &s, const Beam &be
 	}
 	const unsigned place = (__float_as_uint(low) - magic) * patch.columns +
 			       (__float_as_uint(left) - magic);
-	Value *to = patch.own + min(place, (unsigned)patch.last) * THREADS;
+	Value *to = patch.own + place * THREADS;
 #pragma unroll
 	for (int r = 0; r < NR; r++, to += patch.columns * THREADS) {
 		const Value line = scaled(weight * y[r], value);
@@ -92,59 +93,57 @@ static __device__ __forceinline__ void add_voxel(const Sheets &s, const Beam &be
 	}
 }
 
-/* The voxels of a cell in a plane, row by row: the next one that it visits. */
+/* The voxels of a cell in a plane, along c for one b after the other: the next one. */
 typedef struct {
-	int b, b_end, c, c_end;
+	float b, b_end, c, c_end; /* whole numbers */
 } Next;
 
-static __device__ __forceinline__ void next_row(
-	const Cell &cell, double plane, int n, Next *next)
+/* Returns whether there is one. */
+static __device__ __forceinline__ bool find_next(const Limits &l, Next *next)
 {
-	const double c = (double)next->c;
-	const int2 range = between(
-		fma(cell.by_c[0], c, fma(cell.by_plane[0], plane, cell.base[0])),
-		fma(cell.by_c[1], c, fma(cell.by_plane[1], plane, cell.base[1])), n);
-	next->b = range.x;
-	next->b_end = range.y;
-}
-
-static __device__ __forceinline__ void to_voxel(const Cell &cell, double plane, int n, Next *next)
-{
-	while (next->b >= next->b_end && ++next->c < next->c_end)
-		next_row(cell, plane, n, next);
+	while (!(next->c < next->c_end)) {
+		next->b += 1;
+		if (!(next->b < next->b_end))
+			return false;
+		const float2 row = row_of(l, next->b);
+		next->c = row.x;
+		next->c_end = row.y;
+	}
+	return true;
 }
 
 template <class Value, bool RAYS, int NC, int NR>
 static __device__ __forceinline__ void visit_planes(const Sheets &s, const Beam &beam,
 	const Cell &cell, const Patch<Value> &patch, double column, double row)
 {
-	Affine u, v, d;
-	set_changes(beam, column, row, &u, &v, &d);
+	Anchor at;
+	set_changes(beam, column, row, &at.u, &at.v, &at.d);
+	const int stride_b = (int)beam.stride[1];
+	const int64_t stride_c = beam.stride[2];
 #pragma unroll 1
 	for (int k = 0; k < beam.n[0]; k++) {
 		const double plane = (double)k;
-		const int2 rows = cell_rows(cell, plane, beam.n[2]);
-		Next next = {0, 0, rows.x - 1, rows.y};
-		to_voxel(cell, plane, beam.n[1], &next);
-		if (next.c >= next.c_end)
+		const int2 columns = cell_columns(cell, plane, beam.n[1]);
+		const Limits limits = limits_of(cell, plane, beam.n[2]);
+		Next next = {(float)columns.x - 1, (float)columns.y, 0, 0};
+		if (!find_next(limits, &next))
 			continue;
-		const int b0 = next.b, c0 = next.c;
-		Anchor at = anchor_at(beam, column, row, plane, (double)b0, (double)c0);
-		at.u.x = u.x, at.u.y = u.y, at.u.z = u.z;
-		at.v.x = v.x, at.v.y = v.y, at.v.z = v.z;
-		at.d.x = d.x, at.d.y = d.y, at.d.z = d.z;
-		const Value *volume = (const Value *)s.volume + k * beam.stride[0];
-		Value ahead = __ldg(volume + next.b * beam.stride[1] + next.c * beam.stride[2]);
+		const float b0 = next.b, c0 = next.c;
+		set_anchor(beam, column, row, plane, (double)b0, (double)c0, &at);
+		const Value *volume = (const Value *)s.volume + k * beam.stride[0] +
+				      (int)b0 * stride_b + (int)c0 * stride_c;
+		Value ahead = __ldg(volume);
+		bool more;
 		do {
 			const Value value = ahead;
-			const float b = (float)(next.b - b0), c = (float)(next.c - c0);
-			next.b++;
-			to_voxel(cell, plane, beam.n[1], &next);
-			if (next.c < next.c_end)
-				ahead = __ldg(volume + next.b * beam.stride[1] +
-					      next.c * beam.stride[2]);
+			const float b = next.b - b0, c = next.c - c0;
+			next.c += 1;
+			more = find_next(limits, &next);
+			if (more)
+				ahead = __ldg(volume + (int)(next.b - b0) * stride_b +
+					      (int)(next.c - c0) * stride_c);
 			add_voxel<Value, RAYS, NC, NR>(s, beam, at, patch, b, c, value);
-		} while (next.c < next.c_end);
+		} while (more);
 	}
 }
 
@@ -186,14 +185,15 @@ static __global__ void __launch_bounds__(THREADS)
 	__syncthreads();
 	if (!mine)
 		return;
-	const int x = threadIdx.x % CELLS_X, y = threadIdx.x / CELLS_X;
-	Cell cell;
-	set_cell(s, beam, x, y, &cell);
-	const Patch<Value> patch = {patches + threadIdx.x, s.size[0],
-		(s.size[1] - NR) * s.size[0] + s.size[0] - NC};
-	visit_planes<Value, RAYS, NC, NR>(s, beam, cell, patch,
-		(double)(beam.column + x * s.cell - s.before[0]),
-		(double)(beam.row + y * s.cell - s.before[1]));
+	const int x = beam.x + threadIdx.x % CELLS_X, y = beam.y + threadIdx.x / CELLS_X;
+	if (x * s.cell < s.columns && y * s.cell < s.rows) {
+		Cell cell;
+		set_cell(s, beam, x, y, &cell);
+		const Patch<Value> patch = {patches + threadIdx.x, s.size[0],
+			{MAGIC + (float)(s.size[0] - NC), MAGIC + (float)(s.size[1] - NR)}};
+		visit_planes<Value, RAYS, NC, NR>(s, beam, cell, patch,
+			(double)(x * s.cell - s.before[0]), (double)(y * s.cell - s.before[1]));
+	}
 	__syncthreads();
 	const int64_t tile = (int64_t)tile_size(s, 0) * tile_size(s, 1);
 	write_tile(s, patches,
@@ -253,7 +253,7 @@ template <class Value> static __global__ void add_tiles(const __grid_constant__ 
 /* What all views have in common. */
 typedef struct {
 	double longest[2], shortest; /* footprints, in pixels: columns and rows; either */
-	double shear;                /* rows per column along b */
+	double shear[2];             /* pixels across per pixel along c: columns and rows */
 	int axes, direction;
 } Notes;
 
@@ -288,17 +288,22 @@ static bool measure_box(const ProjectRequest *what, const KernelView *k, Notes *
 /* Axes and shear, at points all over the detector. */
 static bool measure_detector(const KernelModel *model, const KernelView *k, Notes *found)
 {
-	found->axes |= axes_of(model, k);
+	const Division division = divide_view(k, (int)model->columns, (int)model->rows);
+	const int c = division.c;
+	found->axes |= division.axes;
 	for (int i = 0; i < 25; i++) {
 		const double column = 0.25 * (i % 5) * (double)(model->columns - 1),
 			     row = 0.25 * (i / 5) * (double)(model->rows - 1);
-		const int a = closest_axis(k, column, row), b = column_axis(k, a, column, row);
-		const int c = 3 - a - b;
-		const double shear = fabs(along_of(k, b, row) / across_of(k, b, column));
-		const double drift = fabs(across_of(k, c, column) / across_of(k, b, column));
-		found->shear = fmax(found->shear, shear);
-		if (!(shear < MOST_SHEAR) || !(drift < 1e3))
+		const double u = fabs(change_of(k->column, k, c, column)),
+			     v = fabs(change_of(k->row, k, c, row));
+		const double across = division.across ? v : u, along = division.across ? u : v;
+		double d[3];
+		ray_direction(k, column, row, d);
+		const double closest = fabs(d[closest_axis(k, c, column, row)]);
+		if (!(across < MOST_SHEAR * along) || !(fabs(d[c]) < MOST_SHEAR * closest))
 			return false;
+		found->shear[division.across] =
+			fmax(found->shear[division.across], across / along);
 	}
 	return true;
 }
@@ -311,7 +316,7 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 		plan->model.rows > 1 << 16 || plan->model.columns > 1 << 16 || what->count > 65535)
 		return false;
 	Notes *found = notes_of<Notes>(notes);
-	*found = Notes{{0, 0}, 1e9, 0, 0, quarter_direction(what)};
+	*found = Notes{{0, 0}, 1e9, {0, 0}, 0, quarter_direction(what)};
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
 		if (!measure_box(what, k, found) || !measure_detector(&plan->model, k, found))
@@ -323,12 +328,19 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 }
 
 /* Pixels of a patch before and after the cell. */
-static void set_patch(const Notes *found, int c, int pixels, Sheets *s)
+static void set_patch(const Notes *found, const int pixels[2], Sheets *s)
 {
-	const double beyond = 0.51 + (c ? 0.55 * found->shear * s->cell + 0.02 : 0);
-	s->before[c] = (int)ceil(0.5 * found->longest[c] + beyond - 0.5);
-	s->size[c] = s->before[c] + pixels +
-		     (int)floor(s->cell - 1 + beyond + 0.5 - 0.5 * found->shortest);
+	double drift[2]; /* of voxels from the ray through the middle of a cell */
+	for (int c = 0; c < 2; c++)
+		drift[c] = 1.1 * found->shear[c] *
+			   (0.5 * s->cell + 0.5 * found->longest[1 - c] + 0.02);
+	for (int c = 0; c < 2; c++) {
+		const double more = 1.1 * found->shear[c] * drift[1 - c] + drift[c];
+		s->beyond[c] = 0.5 * found->longest[c] + 0.02 + more;
+		s->before[c] = (int)ceil(0.5 * found->longest[c] + 0.02 + more);
+		s->size[c] = s->before[c] + pixels[c] +
+			     (int)floor(s->cell + 0.02 + more - 0.5 * found->shortest);
+	}
 }
 
 template <class Value, bool RAYS>
@@ -399,8 +411,7 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 			   : kernel_of<Value, false>(found, pixels);
 	int bytes;
 	for (;; s.cell--) {
-		set_patch(found, 0, pixels[0], &s);
-		set_patch(found, 1, pixels[1], &s);
+		set_patch(found, pixels, &s);
 		bytes = s.size[0] * s.size[1] * THREADS * (int)sizeof(Value);
 		if (s.cell == 1 || cuda_has_shared(bytes + (int)sizeof(Beam) + 64))
 			break;

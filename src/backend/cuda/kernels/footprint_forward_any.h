@@ -23,6 +23,7 @@ typedef struct {
 	int axis;           /* of the planes */
 	int64_t stride[3];  /* of the volume, along x, y and z */
 	int cell;           /* pixels along the side of a cell */
+	double beyond[2];   /* pixels that cells at the border extend beyond it */
 	int before[2];      /* patch: pixels before the cell, columns and rows */
 	int size[2];        /* columns and rows of a patch */
 	int tiles[2];       /* blocks per view along columns and rows */
@@ -36,8 +37,8 @@ static __host__ __device__ __forceinline__ int tile_size(const Sheets &s, int c)
 	return s.cell * ((c ? (int)CELLS_Y : (int)CELLS_X) - 1) + s.size[c];
 }
 
-/* Changes along the axis a of the planes, the axis b that follows detector columns and the axis c
- * that follows rows, and the constant at the first voxel of the box. */
+/* Changes along the axis a of the planes and the other axes b and c, and the constant at the first
+ * voxel of the box. */
 typedef struct {
 	double a, b, c, w;
 } Plane;
@@ -49,58 +50,82 @@ typedef struct {
 	float step[3];
 	int n[3];
 	int64_t stride[3];
-	int column, row; /* first pixel of the block */
+	int x, y; /* first cell of the block */
+	bool across;
 	float scale;
 } Beam;
 
-/* The axis that is closest to the ray through a point of the detector. */
-static __host__ __device__ inline int closest_axis(const KernelView *k, double column, double row)
+/* How the voxels of a view are divided; the same for all of its blocks. */
+typedef struct {
+	int c;       /* the axis that is farthest from its rays */
+	bool across; /* c follows detector columns, not rows */
+	int axes;    /* bit mask: those that may be closest to rays */
+} Division;
+
+/* Direction of the ray through a point of the detector, in voxels. */
+static __host__ __device__ inline void ray_direction(
+	const KernelView *k, double column, double row, double d[3])
 {
-	double most = -1;
-	int closest = 0;
-	for (int a = 0; a < 3; a++) {
-		const double d = KERNEL_HAS_SOURCE(k)
-					 ? k->first[a] + column * k->u[a] + row * k->v[a] - k->src[a]
-					 : k->src[a];
-		if (fabs(d) > most) {
-			most = fabs(d);
-			closest = a;
+	for (int a = 0; a < 3; a++)
+		d[a] = KERNEL_HAS_SOURCE(k)
+			       ? k->first[a] + column * k->u[a] + row * k->v[a] - k->src[a]
+			       : k->src[a];
+}
+
+/* Changes of U - column D or V - row D along an axis. */
+static __host__ __device__ inline double change_of(
+	const double f[4], const KernelView *k, int a, double pixel)
+{
+	return f[a] - pixel * k->depth[a];
+}
+
+/* Directions are affine in the pixel: extremes are at the corners. */
+static __host__ __device__ inline Division divide_view(
+	const KernelView *k, int columns, int rows)
+{
+	double least[3] = {1e300, 1e300, 1e300}, most[3] = {-1e300, -1e300, -1e300};
+	for (int corner = 0; corner < 4; corner++) {
+		double d[3];
+		ray_direction(k, corner & 1 ? columns - 1 : 0, corner & 2 ? rows - 1 : 0, d);
+		for (int a = 0; a < 3; a++) {
+			least[a] = fmin(least[a], d[a]);
+			most[a] = fmax(most[a], d[a]);
 		}
 	}
-	return closest;
+	for (int a = 0; a < 3; a++) { /* of absolute values */
+		const double large = fmax(fabs(least[a]), fabs(most[a]));
+		least[a] = least[a] * most[a] > 0 ? fmin(fabs(least[a]), fabs(most[a])) : 0;
+		most[a] = large;
+	}
+	Division v = {.c = most[2] <= fmin(most[0], most[1]) ? 2 : most[1] <= most[0] ? 1 : 0};
+	const int one = v.c == 0 ? 1 : 0, two = v.c == 2 ? 1 : 2;
+	v.axes = (most[one] >= least[two] ? 1 << one : 0) | (most[two] >= least[one] ? 1 << two : 0);
+	v.across = fabs(change_of(k->column, k, v.c, 0.5 * (columns - 1))) >
+		   fabs(change_of(k->row, k, v.c, 0.5 * (rows - 1)));
+	return v;
 }
 
-/* Changes of U - column D and V - row D along an axis. */
-static __host__ __device__ inline double across_of(const KernelView *k, int a, double column)
+/* Of the axes other than c, the one that is closest to the ray through a point of the detector. */
+static __host__ __device__ inline int closest_axis(
+	const KernelView *k, int c, double column, double row)
 {
-	return k->column[a] - column * k->depth[a];
-}
-
-static __host__ __device__ inline double along_of(const KernelView *k, int a, double row)
-{
-	return k->row[a] - row * k->depth[a];
-}
-
-/* Which of the two axes other than a follows detector columns. */
-static __host__ __device__ inline int column_axis(
-	const KernelView *k, int a, double column, double row)
-{
-	const int one = a == 0 ? 1 : 0, two = a == 2 ? 1 : 2;
-	return fabs(across_of(k, one, column) * along_of(k, two, row)) >=
-			       fabs(across_of(k, two, column) * along_of(k, one, row))
-		       ? one
-		       : two;
+	const int one = c == 0 ? 1 : 0, two = c == 2 ? 1 : 2;
+	double d[3];
+	ray_direction(k, column, row, d);
+	return fabs(d[one]) >= fabs(d[two]) ? one : two;
 }
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-/* The voxels of a plane are divided into strips by the lines onto which the edges of the cells'
- * columns project, and each strip into cells where the rays through the middle of its edges along
- * rows pass. Every voxel is in one cell: neighbouring threads, of any block, compute the limit that
- * they share by the same operations. */
+/* The voxels of a plane are divided into strips along b by the lines onto which the edges between
+ * the cells' rows (or columns, if c follows these) project, and each strip into cells where the rays
+ * through the middle of the other edges pass. Every voxel is in one cell: neighbouring threads, of
+ * any block, compute the limit that they share by the same operations. Cells at the border of the
+ * detector extend beyond it. */
 typedef struct {
-	double base[2], by_plane[2], by_c[2]; /* limits along b */
-	double start[2], slope[2];            /* limits along c */
+	double base[2], by_plane[2]; /* limits along c at b = 0 */
+	float by_b[2];
+	double start[2], slope[2]; /* limits along b */
 } Cell;
 
 static __device__ __forceinline__ double at_pixel(double f, double d, double pixel)
@@ -108,40 +133,74 @@ static __device__ __forceinline__ double at_pixel(double f, double d, double pix
 	return fma(-pixel, d, f);
 }
 
+/* The lower or upper edge of cell i of the detector's n pixels, and a limit beyond. */
+static __device__ __forceinline__ double edge_of(const Sheets &s, int c, int i, int upper)
+{
+	const int n = c ? s.rows : s.columns, first = (i + upper) * s.cell;
+	const double beyond = i + upper == 0 ? -s.beyond[c]
+			      : upper && first >= n && first < n + s.cell ? s.beyond[c]
+									: 0;
+	return (double)first - 0.5 + beyond;
+}
+
+/* x, y: number of the cell in the view. */
 static __device__ __forceinline__ void set_cell(
 	const Sheets &s, const Beam &beam, int x, int y, Cell *cell)
 {
-	const Plane &u = beam.u, &v = beam.v, &d = beam.d;
-	const double middle = beam.column + (x + 0.5) * s.cell - 0.5;
-	const double mb = at_pixel(u.b, d.b, middle), mc = at_pixel(u.c, d.c, middle),
-		     ma = at_pixel(u.a, d.a, middle), mw = at_pixel(u.w, d.w, middle);
+	const bool turned = beam.across;
+	const Plane &u = turned ? beam.v : beam.u, &v = turned ? beam.u : beam.v, &d = beam.d;
+	const int i = turned ? y : x, j = turned ? x : y;
+	const double middle = (j + 0.5) * s.cell - 0.5;
+	const double mb = at_pixel(v.b, d.b, middle), mc = at_pixel(v.c, d.c, middle),
+		     ma = at_pixel(v.a, d.a, middle), mw = at_pixel(v.w, d.w, middle);
 #pragma unroll
-	for (int i = 0; i < 2; i++) {
-		const double edge = beam.column + (x + i) * s.cell - 0.5;
-		const double rate = -1 / at_pixel(u.b, d.b, edge);
-		cell->base[i] = __dmul_rn(at_pixel(u.w, d.w, edge), rate);
-		cell->by_plane[i] = __dmul_rn(at_pixel(u.a, d.a, edge), rate);
-		cell->by_c[i] = __dmul_rn(at_pixel(u.c, d.c, edge), rate);
-		const double low = beam.row + (y + i) * s.cell - 0.5;
-		const double b = at_pixel(v.b, d.b, low), c = at_pixel(v.c, d.c, low),
-			     a = at_pixel(v.a, d.a, low), w = at_pixel(v.w, d.w, low);
-		const double other = 1 / fma(mb, c, -__dmul_rn(mc, b));
-		cell->start[i] = __dmul_rn(fma(b, mw, -__dmul_rn(mb, w)), other);
-		cell->slope[i] = __dmul_rn(fma(b, ma, -__dmul_rn(mb, a)), other);
+	for (int side = 0; side < 2; side++) {
+		const double edge = edge_of(s, !turned, j, side),
+			     rate = -1 / at_pixel(v.c, d.c, edge);
+		cell->base[side] = __dmul_rn(at_pixel(v.w, d.w, edge), rate);
+		cell->by_plane[side] = __dmul_rn(at_pixel(v.a, d.a, edge), rate);
+		cell->by_b[side] = (float)__dmul_rn(at_pixel(v.b, d.b, edge), rate);
+		const double left = edge_of(s, turned, i, side);
+		const double b = at_pixel(u.b, d.b, left), c = at_pixel(u.c, d.c, left),
+			     a = at_pixel(u.a, d.a, left), w = at_pixel(u.w, d.w, left);
+		const double other = 1 / fma(mc, b, -__dmul_rn(mb, c));
+		cell->start[side] = __dmul_rn(fma(c, mw, -__dmul_rn(mc, w)), other);
+		cell->slope[side] = __dmul_rn(fma(c, ma, -__dmul_rn(mc, a)), other);
 	}
 }
 
-/* Voxels from .x to .y - 1 between two limits, of n. */
-static __device__ __forceinline__ int2 between(double one, double two, int n)
+/* Limits of a cell along c in a plane, half a voxel up. */
+typedef struct {
+	float base[2], by_b[2];
+	float n;
+} Limits;
+
+static __device__ __forceinline__ Limits limits_of(const Cell &cell, double plane, int n)
 {
-	const int i = __double2int_ru(one), j = __double2int_ru(two);
-	return make_int2(max(min(i, j), 0), min(max(i, j), n));
+	Limits l = {.n = (float)n};
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		l.base[i] = (float)fma(cell.by_plane[i], plane, cell.base[i]) + 0.5f;
+		l.by_b[i] = cell.by_b[i];
+	}
+	return l;
 }
 
-static __device__ __forceinline__ int2 cell_rows(const Cell &cell, double plane, int n)
+/* Whole numbers: voxels from .x to .y - 1 along c at b. */
+static __device__ __forceinline__ float2 row_of(const Limits &l, float b)
 {
-	return between(fma(cell.slope[0], plane, cell.start[0]),
-		fma(cell.slope[1], plane, cell.start[1]), n);
+	const float one = fmaf(l.by_b[0], b, l.base[0]), two = fmaf(l.by_b[1], b, l.base[1]);
+	const float low = fmaxf(fminf(one, two), 0.f), high = fminf(fmaxf(one, two), l.n);
+	return make_float2(__fadd_rn(__fadd_rn(low, MAGIC), -MAGIC),
+		__fadd_rn(__fadd_rn(high, MAGIC), -MAGIC));
+}
+
+/* Voxels from .x to .y - 1 along b. */
+static __device__ __forceinline__ int2 cell_columns(const Cell &cell, double plane, int n)
+{
+	const int i = __double2int_ru(fma(cell.slope[0], plane, cell.start[0])),
+		  j = __double2int_ru(fma(cell.slope[1], plane, cell.start[1]));
+	return make_int2(max(min(i, j), 0), min(max(i, j), n));
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */
@@ -160,10 +219,10 @@ static __device__ __noinline__ bool set_beam(
 {
 	const double column = fmin((tile_x + 0.5) * (s.cell * CELLS_X), s.columns - 1.0),
 		     row = fmin((tile_y + 0.5) * (s.cell * CELLS_Y), s.rows - 1.0);
-	if (closest_axis(k, column, row) != s.axis)
+	const Division division = divide_view(k, s.columns, s.rows);
+	if (closest_axis(k, division.c, column, row) != s.axis)
 		return false;
-	const int b = column_axis(k, s.axis, column, row);
-	const int axes[3] = {s.axis, b, 3 - s.axis - b};
+	const int axes[3] = {s.axis, 3 - s.axis - division.c, division.c};
 	double centre[3];
 	for (int a = 0; a < 3; a++)
 		centre[a] = (double)s.low[a] + 0.5 * (s.n[a] - 1);
@@ -178,8 +237,9 @@ static __device__ __noinline__ bool set_beam(
 		beam->n[i] = s.n[a];
 		beam->stride[i] = s.stride[a];
 	}
-	beam->column = tile_x * s.cell * CELLS_X;
-	beam->row = tile_y * s.cell * CELLS_Y;
+	beam->across = division.across;
+	beam->x = tile_x * CELLS_X;
+	beam->y = tile_y * CELLS_Y;
 	beam->scale = (float)(s.weighting == WEIGHT_DEPTH ? rate * rate
 			      : s.weighting != WEIGHT_RAY ? 1
 			      : KERNEL_HAS_SOURCE(k)      ? k->mass * rate * rate * rate

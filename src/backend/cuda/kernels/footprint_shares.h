@@ -1,6 +1,5 @@
 /* Shares of pixels in the footprint of one voxel (kernel/footprint.h), in float, for point sources
- * and parallel rays in any direction, and what views that are rotated by quarters of a circle have
- * in common.
+ * and parallel rays in any direction.
  *
  * A voxel with projection (U, V) / D has edges that appear |f - u d| / D wide, f and d being the
  * changes of U and D along the edge. All lengths are left multiplied by D, which cancels in the
@@ -11,7 +10,6 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_SHARES_H
 
 #include "backend/cuda/kernels/footprint.h"
-#include "backend/cuda/kernels/voxel_quarters.h"
 
 #define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
 
@@ -90,21 +88,6 @@ static __host__ __device__ inline double footprint_length(
 		square += edge * edge;
 	}
 	return wide + fmin(sqrt(fmax(square - wide * wide, 0.0)), wide);
-}
-
-/* ---- quarters -------------------------------------------------------------------------------- */
-
-/* A value of one view, or of four views that are rotated by 90 degrees, side by side. */
-template <class Value> constexpr int PARTS = (int)(sizeof(Value) / sizeof(float));
-
-static __device__ __forceinline__ float scaled(float scale, float value)
-{
-	return scale * value;
-}
-
-static __device__ __forceinline__ float4 scaled(float scale, const float4 &v)
-{
-	return make_float4(scale * v.x, scale * v.y, scale * v.z, scale * v.w);
 }
 
 #endif
