@@ -257,9 +257,13 @@ typedef struct {
 	int axes, direction;
 } Notes;
 
-enum { MOST_PIXELS = 5 };
+enum {
+	MOST_PIXELS = 5, /* of a footprint, along columns or rows */
+	CELL = 4         /* pixels along the side of a cell, at most */
+};
 
 #define MOST_SHEAR 2.0
+#define MOST_SLOPE 3.0 /* of rays, in voxels per plane */
 
 /* Lengths of footprints, at the corners of the box. */
 static bool measure_box(const ProjectRequest *what, const KernelView *k, Notes *found)
@@ -285,11 +289,37 @@ static bool measure_box(const ProjectRequest *what, const KernelView *k, Notes *
 	return true;
 }
 
+/* Whether the planes across axis a serve all rays of a block around a point of the detector. */
+static bool serves_block(const KernelView *k, int a, double column, double row)
+{
+	const double wide = 0.5 * ((int)CELLS_X + 2) * (int)CELL + (int)MOST_PIXELS,
+		     high = 0.5 * ((int)CELLS_Y + 2) * (int)CELL + (int)MOST_PIXELS;
+	double sign = 0;
+	for (int corner = 0; corner < 4; corner++) {
+		double d[3];
+		ray_direction(k, column + (corner & 1 ? wide : -wide),
+			row + (corner & 2 ? high : -high), d);
+		const double most = fmax(fabs(d[0]), fmax(fabs(d[1]), fabs(d[2])));
+		if (!(fabs(d[a]) * MOST_SLOPE >= most) || d[a] * sign < 0)
+			return false;
+		sign = d[a];
+	}
+	return true;
+}
+
 /* Axes and shear, at points all over the detector. */
 static bool measure_detector(const KernelModel *model, const KernelView *k, Notes *found)
 {
 	const Division division = divide_view(k, (int)model->columns, (int)model->rows);
 	const int c = division.c;
+	const double *f = division.across ? k->column : k->row;
+	/* The coordinate that c follows increases or decreases with it everywhere. */
+	const double first = change_of(f, k, c, -(int)MOST_PIXELS),
+		     last = change_of(f, k, c,
+			     (double)(division.across ? model->columns : model->rows) +
+				     (int)MOST_PIXELS);
+	if (!(first * last > 0) || fmin(fabs(first), fabs(last)) < 0.1 * fmax(fabs(first), fabs(last)))
+		return false;
 	found->axes |= division.axes;
 	for (int i = 0; i < 25; i++) {
 		const double column = 0.25 * (i % 5) * (double)(model->columns - 1),
@@ -297,10 +327,8 @@ static bool measure_detector(const KernelModel *model, const KernelView *k, Note
 		const double u = fabs(change_of(k->column, k, c, column)),
 			     v = fabs(change_of(k->row, k, c, row));
 		const double across = division.across ? v : u, along = division.across ? u : v;
-		double d[3];
-		ray_direction(k, column, row, d);
-		const double closest = fabs(d[closest_axis(k, c, column, row)]);
-		if (!(across < MOST_SHEAR * along) || !(fabs(d[c]) < MOST_SHEAR * closest))
+		if (!(across < MOST_SHEAR * along) ||
+			!serves_block(k, closest_axis(k, c, column, row), column, row))
 			return false;
 		found->shear[division.across] =
 			fmax(found->shear[division.across], across / along);
@@ -330,16 +358,14 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 /* Pixels of a patch before and after the cell. */
 static void set_patch(const Notes *found, const int pixels[2], Sheets *s)
 {
-	double drift[2]; /* of voxels from the ray through the middle of a cell */
 	for (int c = 0; c < 2; c++)
-		drift[c] = 1.1 * found->shear[c] *
-			   (0.5 * s->cell + 0.5 * found->longest[1 - c] + 0.02);
+		s->reach[c] = 0.5 * found->longest[c] + 0.02;
 	for (int c = 0; c < 2; c++) {
-		const double more = 1.1 * found->shear[c] * drift[1 - c] + drift[c];
-		s->beyond[c] = 0.5 * found->longest[c] + 0.02 + more;
-		s->before[c] = (int)ceil(0.5 * found->longest[c] + 0.02 + more);
+		/* From the ray through the middle of a cell. */
+		s->drift[c] = 1.1 * found->shear[c] * (0.5 * s->cell + s->reach[1 - c]);
+		s->before[c] = (int)ceil(s->reach[c] + s->drift[c]);
 		s->size[c] = s->before[c] + pixels[c] +
-			     (int)floor(s->cell + 0.02 + more - 0.5 * found->shortest);
+			     (int)floor(s->cell + 0.02 + s->drift[c] - 0.5 * found->shortest);
 	}
 }
 
@@ -399,7 +425,7 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 		.weighting = plan->model.weight,
 		.rows = (int)plan->model.rows,
 		.columns = (int)plan->model.columns,
-		.cell = getenv("FP_CELL") ? atoi(getenv("FP_CELL")) : 4};
+		.cell = getenv("FP_CELL") ? atoi(getenv("FP_CELL")) : (int)CELL};
 	for (int a = 0; a < 3; a++) {
 		s.low[a] = what->box.low[a];
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);

@@ -23,7 +23,8 @@ typedef struct {
 	int axis;           /* of the planes */
 	int64_t stride[3];  /* of the volume, along x, y and z */
 	int cell;           /* pixels along the side of a cell */
-	double beyond[2];   /* pixels that cells at the border extend beyond it */
+	double reach[2];    /* half the longest footprint, columns and rows */
+	double drift[2];    /* of voxels from a cell, which is divided by the rays of its middle */
 	int before[2];      /* patch: pixels before the cell, columns and rows */
 	int size[2];        /* columns and rows of a patch */
 	int tiles[2];       /* blocks per view along columns and rows */
@@ -133,14 +134,15 @@ static __device__ __forceinline__ double at_pixel(double f, double d, double pix
 	return fma(-pixel, d, f);
 }
 
-/* The lower or upper edge of cell i of the detector's n pixels, and a limit beyond. */
-static __device__ __forceinline__ double edge_of(const Sheets &s, int c, int i, int upper)
+/* The lower or upper edge of a cell; at the border of the detector, `far` beyond it. */
+static __device__ __forceinline__ double edge_of(
+	const Sheets &s, int c, int number, int upper, double far)
 {
-	const int n = c ? s.rows : s.columns, first = (i + upper) * s.cell;
-	const double beyond = i + upper == 0 ? -s.beyond[c]
-			      : upper && first >= n && first < n + s.cell ? s.beyond[c]
-									: 0;
-	return (double)first - 0.5 + beyond;
+	const int n = c ? s.rows : s.columns, first = (number + upper) * s.cell;
+	const double edge = (double)first - 0.5;
+	if (first == 0)
+		return edge - far;
+	return upper && first >= n ? edge + far : edge;
 }
 
 /* x, y: number of the cell in the view. */
@@ -155,12 +157,13 @@ static __device__ __forceinline__ void set_cell(
 		     ma = at_pixel(v.a, d.a, middle), mw = at_pixel(v.w, d.w, middle);
 #pragma unroll
 	for (int side = 0; side < 2; side++) {
-		const double edge = edge_of(s, !turned, j, side),
+		const double edge = edge_of(s, !turned, j, side, s.reach[!turned]),
 			     rate = -1 / at_pixel(v.c, d.c, edge);
 		cell->base[side] = __dmul_rn(at_pixel(v.w, d.w, edge), rate);
 		cell->by_plane[side] = __dmul_rn(at_pixel(v.a, d.a, edge), rate);
 		cell->by_b[side] = (float)__dmul_rn(at_pixel(v.b, d.b, edge), rate);
-		const double left = edge_of(s, turned, i, side);
+		const double left =
+			edge_of(s, turned, i, side, s.reach[turned] + s.drift[turned]);
 		const double b = at_pixel(u.b, d.b, left), c = at_pixel(u.c, d.c, left),
 			     a = at_pixel(u.a, d.a, left), w = at_pixel(u.w, d.w, left);
 		const double other = 1 / fma(mc, b, -__dmul_rn(mb, c));
