@@ -8,15 +8,6 @@
 
 enum { COLUMN = 8 };
 
-/* Pixels that a footprint meets in each coordinate, at most: columns and rows. */
-#define SHARE_KINDS(KIND) \
-	KIND(0, 2, 2) \
-	KIND(1, 3, 2) \
-	KIND(2, 3, 3) \
-	KIND(3, 4, 3) \
-	KIND(4, 4, 4) \
-	KIND(5, 5, 5)
-
 /* A view relative to the first voxel (corner) of a block and the first pixel of its tile, with
  * depths divided by that of the corner. */
 typedef struct __align__(16)
@@ -60,16 +51,6 @@ static __device__ Seen seen_by(const Footprints &s, const KernelView *k, const d
 	return seen;
 }
 
-static __device__ int share_kind(const double length[2])
-{
-#define KIND(number, NC, NR) \
-	if (length[0] <= NC - 1 && length[1] <= NR - 1) \
-		return number;
-	SHARE_KINDS(KIND)
-#undef KIND
-	return DIRECT;
-}
-
 static __device__ __forceinline__ Affine affine_of(
 	const double f[4], const KernelView *k, const double at[3], double pixel, double rate)
 {
@@ -95,13 +76,14 @@ static __device__ __noinline__ void near_block(
 	const double at[3] = {
 		(double)(s.low[0] + x0), (double)(s.low[1] + y0), (double)(s.low[2] + z0)};
 	const Seen seen = seen_by(s, k, at);
+	const int kind = share_kind((float)seen.length[0], (float)seen.length[1]);
 	double first[2], size[2];
 	for (int c = 0; c < 2; c++) {
 		first[c] = rint(fmin(fmax(seen.low[c] - 0.5 * seen.length[c], -1e6), 1e6) - 1e-3);
 		if (c == 0)
 			first[c] = floor(first[c] / EACH<Pixel>) * EACH<Pixel>;
-		/* A thread reads up to five pixels, from one not right of its voxel's centre. */
-		size[c] = fmin(seen.high[c] - first[c] + 6, 1e6);
+		/* A thread reads some pixels from one not right of its voxel's centre on. */
+		size[c] = fmin(seen.high[c] - first[c] + share_pixels(kind, c) + 1, 1e6);
 	}
 	const double rate = 1 / footprint_affine(k->depth, at);
 	Near v = {.u = affine_of(k->column, k, at, first[0], rate),
@@ -113,7 +95,7 @@ static __device__ __noinline__ void near_block(
 		.column = (int)first[0]};
 	for (int a = 0; a < 3; a++)
 		v.away[a] = (float)((at[a] - k->src[a]) * s.step[a]);
-	v.kind = size[1] > s.tile_rows || size[0] > pitch ? (int)DIRECT : share_kind(seen.length);
+	v.kind = size[1] > s.tile_rows || size[0] > pitch ? (int)DIRECT : kind;
 	const double reach[2] = {0.5 * seen.length[0] + 0.5, 0.5 * seen.length[1] + 0.5};
 	if (seen.high[0] + reach[0] < 0 || seen.low[0] - reach[0] > s.columns - 1 ||
 		seen.high[1] + reach[1] < 0 || seen.low[1] - reach[1] > s.rows - 1)

@@ -51,7 +51,7 @@ static __device__ __forceinline__ void set_changes(
 template <class Value> struct Patch {
 	Value *own; /* its element of the first pixel */
 	int columns;
-	float most[2]; /* last column and row that a footprint may begin at, plus MAGIC */
+	float end[2]; /* number of columns and rows, plus MAGIC */
 };
 
 /* Adds the voxel at (b, c) from the anchor. */
@@ -66,8 +66,8 @@ static __device__ __forceinline__ void add_voxel(const Sheets &s, const Beam &be
 	const float u = U * rate, v = V * rate;
 	const Shape across = shape_of(at.u, at.d, u), along = shape_of(at.v, at.d, v);
 	/* Of voxels beyond the detector, pixels outside the patch are added to its first or last. */
-	const float left = fminf(fmaxf(first_pixel(across, u, rate), MAGIC), patch.most[0]),
-		    low = fminf(fmaxf(first_pixel(along, v, rate), MAGIC), patch.most[1]);
+	const float left = fminf(fmaxf(first_pixel(across, u, rate), MAGIC), patch.end[0] - NC),
+		    low = fminf(fmaxf(first_pixel(along, v, rate), MAGIC), patch.end[1] - NR);
 	float x[NC], y[NR], weight = beam.scale * inverse_nearly(across.wide * along.wide);
 	shares_of<NC>(across, __fadd_rn(left, -MAGIC), U, depth, x);
 	shares_of<NR>(along, __fadd_rn(low, -MAGIC), V, depth, y);
@@ -112,38 +112,75 @@ static __device__ __forceinline__ bool find_next(const Limits &l, Next *next)
 	return true;
 }
 
+/* Adds the voxels of a cell in a plane, the first of which is next. */
 template <class Value, bool RAYS, int NC, int NR>
+static __device__ __forceinline__ void visit_cell(const Sheets &s, const Beam &beam,
+	const Anchor &at, const Patch<Value> &patch, const Limits &limits, Next next,
+	const Value *volume)
+{
+	const float b0 = next.b, c0 = next.c;
+	const int stride_b = (int)beam.stride[1];
+	const int64_t stride_c = beam.stride[2];
+	Value ahead = __ldg(volume);
+	bool more;
+	do {
+		const Value value = ahead;
+		const float b = next.b - b0, c = next.c - c0;
+		next.c += 1;
+		more = find_next(limits, &next);
+		if (more)
+			ahead = __ldg(volume + (int)(next.b - b0) * stride_b +
+				      (int)(next.c - c0) * stride_c);
+		add_voxel<Value, RAYS, NC, NR>(s, beam, at, patch, b, c, value);
+	} while (more);
+}
+
+/* The kind of shares that the voxels of a cell need; at: of the first voxel. */
+static __device__ __forceinline__ int kind_of(const Sheets &s, const Anchor &at)
+{
+	const float rate = inverse_nearly(at.d.w);
+	const Shape across = shape_of(at.u, at.d, at.u.w * rate),
+		    along = shape_of(at.v, at.d, at.v.w * rate);
+	/* Lengths change with depth and position: by how much within the cell. */
+	const float voxels = s.voxels + (float)s.cell,
+		    more = 1 + 3 * voxels * (fabsf(at.d.y) + fabsf(at.d.z)) * rate;
+	const float wide = (across.wide + across.narrow) * rate * more,
+		    high = (along.wide + along.narrow) * rate * more;
+	const int kind = share_kind(wide, high);
+	return kind < 0 ? s.kind : min(kind, s.kind);
+}
+
+template <class Value, bool RAYS>
 static __device__ __forceinline__ void visit_planes(const Sheets &s, const Beam &beam,
-	const Cell &cell, const Patch<Value> &patch, double column, double row)
+	const Cell &cell, const Patch<Value> &patch, double column, double row, bool mine)
 {
 	Anchor at;
 	set_changes(beam, column, row, &at.u, &at.v, &at.d);
-	const int stride_b = (int)beam.stride[1];
-	const int64_t stride_c = beam.stride[2];
 #pragma unroll 1
 	for (int k = 0; k < beam.n[0]; k++) {
 		const double plane = (double)k;
 		const int2 columns = cell_columns(cell, plane, beam.n[1]);
 		const Limits limits = limits_of(cell, plane, beam.n[2]);
 		Next next = {(float)columns.x - 1, (float)columns.y, 0, 0};
-		if (!find_next(limits, &next))
+		const bool some = mine && find_next(limits, &next);
+		if (some)
+			set_anchor(beam, column, row, plane, (double)next.b, (double)next.c, &at);
+		/* The threads of a warp take the same way. */
+		const int kind = -least_of_warp(some ? -kind_of(s, at) : 0);
+		if (!some)
 			continue;
-		const float b0 = next.b, c0 = next.c;
-		set_anchor(beam, column, row, plane, (double)b0, (double)c0, &at);
 		const Value *volume = (const Value *)s.volume + k * beam.stride[0] +
-				      (int)b0 * stride_b + (int)c0 * stride_c;
-		Value ahead = __ldg(volume);
-		bool more;
-		do {
-			const Value value = ahead;
-			const float b = next.b - b0, c = next.c - c0;
-			next.c += 1;
-			more = find_next(limits, &next);
-			if (more)
-				ahead = __ldg(volume + (int)(next.b - b0) * stride_b +
-					      (int)(next.c - c0) * stride_c);
-			add_voxel<Value, RAYS, NC, NR>(s, beam, at, patch, b, c, value);
-		} while (more);
+				      (int)next.b * beam.stride[1] + (int)next.c * beam.stride[2];
+		switch (kind) {
+#define KIND(number, NC, NR) \
+	case number: \
+		visit_cell<Value, RAYS, NC, NR>(s, beam, at, patch, limits, next, volume); \
+		break;
+			SHARE_KINDS(KIND)
+#undef KIND
+		default:
+			break;
+		}
 	}
 }
 
@@ -169,8 +206,8 @@ static __device__ __forceinline__ void write_tile(
 	}
 }
 
-template <class Value, bool RAYS, int NC, int NR>
-static __global__ void __launch_bounds__(THREADS)
+template <class Value, bool RAYS>
+static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 4 : 6)
 	footprint_forward(const __grid_constant__ Sheets s)
 {
 	extern __shared__ float4 patch_memory[];
@@ -186,14 +223,13 @@ static __global__ void __launch_bounds__(THREADS)
 	if (!mine)
 		return;
 	const int x = beam.x + threadIdx.x % CELLS_X, y = beam.y + threadIdx.x / CELLS_X;
-	if (x * s.cell < s.columns && y * s.cell < s.rows) {
-		Cell cell;
-		set_cell(s, beam, x, y, &cell);
-		const Patch<Value> patch = {patches + threadIdx.x, s.size[0],
-			{MAGIC + (float)(s.size[0] - NC), MAGIC + (float)(s.size[1] - NR)}};
-		visit_planes<Value, RAYS, NC, NR>(s, beam, cell, patch,
-			(double)(x * s.cell - s.before[0]), (double)(y * s.cell - s.before[1]));
-	}
+	Cell cell;
+	set_cell(s, beam, x, y, &cell);
+	const Patch<Value> patch = {patches + threadIdx.x, s.size[0],
+		{MAGIC + (float)s.size[0], MAGIC + (float)s.size[1]}};
+	visit_planes<Value, RAYS>(s, beam, cell, patch, (double)(x * s.cell - s.before[0]),
+		(double)(y * s.cell - s.before[1]),
+		x * s.cell < s.columns && y * s.cell < s.rows);
 	__syncthreads();
 	const int64_t tile = (int64_t)tile_size(s, 0) * tile_size(s, 1);
 	write_tile(s, patches,
@@ -258,8 +294,7 @@ typedef struct {
 } Notes;
 
 enum {
-	MOST_PIXELS = 5, /* of a footprint, along columns or rows */
-	CELL = 4         /* pixels along the side of a cell, at most */
+	CELL = 4 /* pixels along the side of a cell, at most */
 };
 
 #define MOST_SHEAR 2.0
@@ -292,8 +327,8 @@ static bool measure_box(const ProjectRequest *what, const KernelView *k, Notes *
 /* Whether the planes across axis a serve all rays of a block around a point of the detector. */
 static bool serves_block(const KernelView *k, int a, double column, double row)
 {
-	const double wide = 0.5 * ((int)CELLS_X + 2) * (int)CELL + (int)MOST_PIXELS,
-		     high = 0.5 * ((int)CELLS_Y + 2) * (int)CELL + (int)MOST_PIXELS;
+	const double wide = 0.5 * ((int)CELLS_X + 2) * (int)CELL + (int)SHARES_MOST,
+		     high = 0.5 * ((int)CELLS_Y + 2) * (int)CELL + (int)SHARES_MOST;
 	double sign = 0;
 	for (int corner = 0; corner < 4; corner++) {
 		double d[3];
@@ -314,10 +349,10 @@ static bool measure_detector(const KernelModel *model, const KernelView *k, Note
 	const int c = division.c;
 	const double *f = division.across ? k->column : k->row;
 	/* The coordinate that c follows increases or decreases with it everywhere. */
-	const double first = change_of(f, k, c, -(int)MOST_PIXELS),
+	const double first = change_of(f, k, c, -(int)SHARES_MOST),
 		     last = change_of(f, k, c,
 			     (double)(division.across ? model->columns : model->rows) +
-				     (int)MOST_PIXELS);
+				     (int)SHARES_MOST);
 	if (!(first * last > 0) || fmin(fabs(first), fabs(last)) < 0.1 * fmax(fabs(first), fabs(last)))
 		return false;
 	found->axes |= division.axes;
@@ -352,41 +387,22 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 	}
 	for (int c = 0; c < 2; c++) /* between the corners, and rounding of float */
 		found->longest[c] = found->longest[c] * 1.002 + 1e-4;
-	return found->longest[0] < MOST_PIXELS - 1 && found->longest[1] < MOST_PIXELS - 1;
+	return share_kind((float)found->longest[0], (float)found->longest[1]) >= 0;
 }
 
 /* Pixels of a patch before and after the cell. */
-static void set_patch(const Notes *found, const int pixels[2], Sheets *s)
+static void set_patch(const Notes *found, Sheets *s)
 {
+	s->voxels = (float)(2 * s->cell / found->shortest);
+	s->kind = share_kind((float)found->longest[0], (float)found->longest[1]);
 	for (int c = 0; c < 2; c++)
-		s->reach[c] = 0.5 * found->longest[c] + 0.02;
+		s->reach[c] = 0.5 * found->longest[c] + 0.002;
 	for (int c = 0; c < 2; c++) {
 		/* From the ray through the middle of a cell. */
-		s->drift[c] = 1.1 * found->shear[c] * (0.5 * s->cell + s->reach[1 - c]);
+		s->drift[c] = 1.03 * found->shear[c] * (0.5 * s->cell + s->reach[1 - c]);
 		s->before[c] = (int)ceil(s->reach[c] + s->drift[c]);
-		s->size[c] = s->before[c] + pixels[c] +
-			     (int)floor(s->cell + 0.02 + s->drift[c] - 0.5 * found->shortest);
+		s->size[c] = max(s->cell + 2 * s->before[c], share_pixels(s->kind, c));
 	}
-}
-
-template <class Value, bool RAYS>
-static auto kernel_of(const Notes *found, int pixels[2])
-{
-	typedef void (*Kernel)(const Sheets s);
-	const double *most = found->longest;
-#define WINDOW(NC, NR) \
-	if (most[0] <= NC - 1 && most[1] <= NR - 1) { \
-		pixels[0] = NC, pixels[1] = NR; \
-		return (Kernel)footprint_forward<Value, RAYS, NC, NR>; \
-	}
-	WINDOW(2, 2)
-	WINDOW(3, 2)
-	WINDOW(3, 3)
-	WINDOW(4, 3)
-	WINDOW(4, 4)
-#undef WINDOW
-	pixels[0] = pixels[1] = MOST_PIXELS;
-	return (Kernel)footprint_forward<Value, RAYS, MOST_PIXELS, MOST_PIXELS>;
 }
 
 /* The volume for planes across an axis. */
@@ -431,13 +447,11 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
 		s.step[a] = plan->whole.step[a];
 	}
-	int pixels[2];
 	const bool rays = s.weighting == WEIGHT_RAY && plan->rays.source != TOMOS_PARALLEL;
-	auto kernel = rays ? kernel_of<Value, true>(found, pixels)
-			   : kernel_of<Value, false>(found, pixels);
+	auto kernel = rays ? footprint_forward<Value, true> : footprint_forward<Value, false>;
 	int bytes;
 	for (;; s.cell--) {
-		set_patch(found, pixels, &s);
+		set_patch(found, &s);
 		bytes = s.size[0] * s.size[1] * THREADS * (int)sizeof(Value);
 		if (s.cell == 1 || cuda_has_shared(bytes + (int)sizeof(Beam) + 64))
 			break;

@@ -23,6 +23,8 @@ typedef struct {
 	int axis;           /* of the planes */
 	int64_t stride[3];  /* of the volume, along x, y and z */
 	int cell;           /* pixels along the side of a cell */
+	float voxels;       /* along the side of a cell, at most */
+	int kind;           /* of shares, for the longest footprint */
 	double reach[2];    /* half the longest footprint, columns and rows */
 	double drift[2];    /* of voxels from a cell, which is divided by the rays of its middle */
 	int before[2];      /* patch: pixels before the cell, columns and rows */
@@ -58,7 +60,7 @@ typedef struct {
 
 /* How the voxels of a view are divided; the same for all of its blocks. */
 typedef struct {
-	int c;       /* the axis that is farthest from its rays */
+	int c;       /* an axis that is not close to its rays */
 	bool across; /* c follows detector columns, not rows */
 	int axes;    /* bit mask: those that may be closest to rays */
 } Division;
@@ -98,7 +100,10 @@ static __host__ __device__ inline Division divide_view(
 		least[a] = least[a] * most[a] > 0 ? fmin(fabs(least[a]), fabs(most[a])) : 0;
 		most[a] = large;
 	}
-	Division v = {.c = most[2] <= fmin(most[0], most[1]) ? 2 : most[1] <= most[0] ? 1 : 0};
+	/* If possible z, else y: neighbouring threads then read neighbouring voxels. */
+	Division v = {.c = most[2] <= 0.9 * fmax(most[0], most[1])   ? 2
+			   : most[1] <= 0.9 * fmax(most[0], most[2]) ? 1
+								     : 0};
 	const int one = v.c == 0 ? 1 : 0, two = v.c == 2 ? 1 : 2;
 	v.axes = (most[one] >= least[two] ? 1 << one : 0) | (most[two] >= least[one] ? 1 << two : 0);
 	v.across = fabs(change_of(k->column, k, v.c, 0.5 * (columns - 1))) >

@@ -392,7 +392,7 @@ static __global__ void __launch_bounds__(WARP *WARPS, BLOCKS)
 	const int a = fabs(k->column[1] - c * k->depth[1]) >= fabs(k->column[0] - c * k->depth[0])
 			      ? 0
 			      : 1;
-	const bool mine = view < s.count && row < s.rows && a == s.axis;
+	const bool mine = view < s.count && row < s.rows && s.volume[a];
 	const int axes[2] = {a, 1 - a}, na = s.n[a];
 	Value sum[ROWS<Value>] = {};
 	for (int k0 = 0;; k0 += SEGMENT) {
@@ -402,7 +402,7 @@ static __global__ void __launch_bounds__(WARP *WARPS, BLOCKS)
 				local_of(s, k, axes, row, ROWS<Value>, first, k0, &locals[warp]);
 			__syncwarp();
 			const Segment g = {
-				s.volume, k0, s.n[1 - a], min((int)SEGMENT, na - k0), 0, 0};
+				s.volume[a], k0, s.n[1 - a], min((int)SEGMENT, na - k0), 0, 0};
 			visit_segment<RAYS>(s, locals[warp], g, (float)threadIdx.x,
 				(Spread<Value> *)spread_memory + warp, sum);
 		}
@@ -424,22 +424,27 @@ static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 	return what->count <= 65535 && footprint_upright(what);
 }
 
-/* Projects the slices of `s`. */
+/* The volume as planes across an axis. */
 template <class Value>
-static tomos_status run_axis(
-	tomos_backend *backend, const ProjectRequest *what, Sheets s, int axis)
+static tomos_status set_volume(
+	tomos_backend *backend, const ProjectRequest *what, int axis, Sheets *s)
 {
 	const float *volume = NULL;
 	int64_t stride[2];
-	const KernelGrid slab = {.n = {s.n[0], s.n[1], what->plan->grid.n[2]},
-		.low = {0, 0, s.low[2]},
-		.high = {s.n[0], s.n[1], s.low[2] + s.n[2]}};
+	const KernelGrid slab = {.n = {s->n[0], s->n[1], what->plan->grid.n[2]},
+		.low = {0, 0, s->low[2]},
+		.high = {s->n[0], s->n[1], s->low[2] + s->n[2]}};
 	if (PARTS<Value> == 4)
 		TRY(quarter_volume(backend, what, axis, &slab, &volume, stride));
 	else
 		TRY(axis_volume(backend, what, axis, &volume, stride));
-	s.axis = axis;
-	s.volume = volume;
+	s->volume[axis] = volume;
+	return TOMOS_OK;
+}
+
+template <class Value>
+static tomos_status launch(tomos_backend *backend, const ProjectRequest *what, const Sheets &s)
+{
 	const bool rays = s.weighting == WEIGHT_RAY && what->plan->rays.source != TOMOS_PARALLEL;
 	auto kernel = rays ? footprint_forward<Value, true> : footprint_forward<Value, false>;
 	TRY(cuda_take_shared((const void *)kernel));
@@ -449,6 +454,20 @@ static tomos_status run_axis(
 		dim3(WARP, WARPS), WARPS *(int)sizeof(Spread<Value>),
 		device_of(backend)->stream>>>(s);
 	CUDA_LAUNCHED("projecting");
+	return TOMOS_OK;
+}
+
+/* Projects the slices of `s`. Scratch memory has the four rotated volumes in one order at a time. */
+template <class Value>
+static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what, Sheets s)
+{
+	for (int axis = 0; axis < 2; axis++) {
+		if (PARTS<Value> == 4)
+			s.volume[1 - axis] = NULL;
+		TRY(set_volume<Value>(backend, what, axis, &s));
+		if (PARTS<Value> == 4 || axis == 1)
+			TRY(launch<Value>(backend, what, s));
+	}
 	return TOMOS_OK;
 }
 
@@ -476,8 +495,7 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, int 
 	const int64_t slices = PARTS<Value> == 4 ? quarter_slices(backend, what) : s.n[2];
 	for (; s.low[2] < what->box.high[2]; s.low[2] += slices) {
 		s.n[2] = (int)min64(slices, what->box.high[2] - s.low[2]);
-		for (int axis = 0; axis < 2; axis++)
-			TRY(run_axis<Value>(backend, what, s, axis));
+		TRY(run_slices<Value>(backend, what, s));
 	}
 	return TOMOS_OK;
 }

@@ -23,8 +23,7 @@ typedef struct {
 	int64_t low[3];
 	double step[3];
 	int n[3];
-	int axis;           /* of the planes */
-	const void *volume; /* Value [z][a][b] */
+	const void *volume[2]; /* by axis a of the planes: Value [z][a][b]; NULL: in another launch */
 	float *projections;
 } Sheets;
 

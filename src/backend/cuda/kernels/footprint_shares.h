@@ -75,6 +75,40 @@ static __device__ __forceinline__ void shares_of(
 	share[N - 1] = 0.5f * shape.wide - last;
 }
 
+/* Pixels that a footprint meets in each coordinate, at most: columns and rows. */
+#define SHARE_KINDS(KIND) \
+	KIND(0, 2, 2) \
+	KIND(1, 3, 2) \
+	KIND(2, 3, 3) \
+	KIND(3, 4, 3) \
+	KIND(4, 4, 4) \
+	KIND(5, 5, 5) \
+	KIND(6, 7, 7)
+
+enum { SHARES_MOST = 7 };
+
+/* The first kind that is enough for footprints of these lengths; -1: none. */
+static __host__ __device__ __forceinline__ int share_kind(float across, float along)
+{
+#define KIND(number, NC, NR) \
+	if (across <= NC - 1 && along <= NR - 1) \
+		return number;
+	SHARE_KINDS(KIND)
+#undef KIND
+	return -1;
+}
+
+/* Columns or rows of a kind. */
+static __host__ __device__ inline int share_pixels(int kind, int rows)
+{
+#define KIND(number, NC, NR) \
+	if (kind == number) \
+		return rows ? NR : NC;
+	SHARE_KINDS(KIND)
+#undef KIND
+	return 0;
+}
+
 /* ---- extent ---------------------------------------------------------------------------------- */
 
 /* Length of a footprint in coordinate f / depth at a voxel, in pixels. */
