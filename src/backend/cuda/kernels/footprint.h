@@ -15,8 +15,30 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_H
 
 #include "backend/cuda/kernels/update.h"
+#include "backend/cuda/kernels/voxel_quarters.h"
 
 #define FOOTPRINT_LEAST 1e-9f /* width of a box, in pixels or voxels */
+
+/* A pixel, voxel or sum of one view or of four that are 90 degrees apart. */
+template <class Value> constexpr int PARTS = (int)(sizeof(Value) / sizeof(float));
+
+static __device__ __forceinline__ float scaled(float scale, float value)
+{
+	return scale * value;
+}
+
+static __device__ __forceinline__ float4 scaled(float scale, const float4 &v)
+{
+	return make_float4(scale * v.x, scale * v.y, scale * v.z, scale * v.w);
+}
+
+/* The square root of a positive number that is not denormal. */
+static __device__ __forceinline__ float length_nearly(float x)
+{
+	float result;
+	asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+	return result;
+}
 
 /* The footprint of a voxel in one detector coordinate, its centre at 0. */
 typedef struct {

@@ -1,11 +1,10 @@
 /* Back projection of separable footprints for upright detectors: circular cone beam, stacks of
  * fans, parallel beam and laminography without roll.
  *
- * A block has SIDE x SIDE columns of COLUMN voxels along z and visits all views; the part of a view
- * that it needs (a tile) is copied into shared memory while the view before is processed. All
- * voxels of a column have the same footprint along detector rows, so a thread first adds the
+ * All voxels of a column have the same footprint along detector rows, so a thread first adds the
  * detector columns of that footprint, which leaves a line of pixels, and then integrates the line
- * between the boundaries of its voxels (footprint.h).
+ * between the boundaries of its voxels (footprint.h). footprint_back.h says how blocks visit the
+ * views.
  */
 #include "backend/cuda/kernels/footprint_back_upright.h"
 
@@ -25,7 +24,7 @@ typedef struct {
 
 static __device__ __forceinline__ float distance_of(const Foot &foot, float rise)
 {
-	return root_nearly(fmaf(rise, rise, foot.square));
+	return length_nearly(fmaf(rise, rise, foot.square));
 }
 
 template <bool RAYS>
@@ -67,16 +66,16 @@ static __device__ __forceinline__ Foot foot_of(
 }
 
 /* The pixels from `at` on, added over the detector columns of the footprint. */
-template <int SAMPLES, int PITCH>
+template <int SAMPLES, int PITCH, class Pixel>
 static __device__ __forceinline__ void add_columns(
-	const Near &near, const Foot &foot, const float *at, float line[SAMPLES])
+	const Near &near, const Foot &foot, const Pixel *at, Pixel line[SAMPLES])
 {
 #pragma unroll
 	for (int i = 0; i < SAMPLES; i++) {
-		line[i] = foot.a[0] * at[i * PITCH];
+		line[i] = scaled(foot.a[0], at[i * PITCH]);
 #pragma unroll
 		for (int c = 1; c < TAPS; c++)
-			line[i] = fmaf(foot.a[c], at[i * PITCH + c], line[i]);
+			add_scaled(line[i], foot.a[c], at[i * PITCH + c]);
 	}
 	/* Beyond the tile the weights of narrower footprints are zero, and memory is undefined. */
 	for (int c = TAPS; c < near.taps && foot.column + c < near.columns; c++) {
@@ -85,64 +84,94 @@ static __device__ __forceinline__ void add_columns(
 		const float a = foot.scale * (above - below);
 #pragma unroll
 		for (int i = 0; i < SAMPLES; i++)
-			line[i] = fmaf(a, at[i * PITCH + c], line[i]);
+			add_scaled(line[i], a, at[i * PITCH + c]);
 	}
 }
 
-/* What the edges within the narrow box around a boundary change of its integral, times 4 h; t: the
- * boundary, counted from the first of `changes`. */
-template <int S>
-static __device__ __forceinline__ float curve(const float *changes, float t, float h)
-{
-	float sum = 0;
+/* Lengths of a boundary at t, counted from the first edge of S samples: that of the samples before
+ * it which is after edge e, averaged over the narrow box of a voxel. */
+template <int S> struct Boundary {
+	float t, far[S], after[S]; /* from edges 1 .. S - 1; the same if positive, else 0 */
+
+	__device__ __forceinline__ void set(float at)
+	{
+		t = at;
 #pragma unroll
-	for (int e = 1; e < S; e++) {
-		const float q = overlap(h, t - (float)e);
-		sum = fmaf(q * changes[e], q, sum);
+		for (int e = 1; e < S; e++) {
+			far[e] = t - (float)e;
+			/* Only the last edge is at most one sample before the boundary. */
+			after[e] = e == S - 1 ? __saturatef(t - (float)e) : fmaxf(far[e], 0.f);
+		}
+	}
+
+	/* quarter: 1 / (4 h). */
+	__device__ __forceinline__ void lengths(float h, float quarter, float after_edge[S + 1]) const
+	{
+		after_edge[0] = t;
+#pragma unroll
+		for (int e = 1; e < S; e++) {
+			const float q = overlap(h, far[e]);
+			after_edge[e] = fmaf(q * quarter, q, after[e]);
+		}
+		after_edge[S] = 0;
+	}
+};
+
+/* Adds the line between two boundaries, whose first edges are D samples apart. */
+template <int S, int D, class Pixel>
+static __device__ __forceinline__ Pixel between(const float low[S + 1], const float high[S + 1],
+	const Pixel *line)
+{
+	Pixel sum = {};
+#pragma unroll
+	for (int i = 0; i < D + S; i++) {
+		const float above = i < D ? 1 : high[i - D] - high[i - D + 1];
+		const float weight = i < S ? above - (low[i] - low[i + 1]) : above;
+		if (i == 0)
+			sum = scaled(weight, line[i]);
+		else
+			add_scaled(sum, weight, line[i]);
 	}
 	return sum;
 }
 
-template <class B, bool RAYS, int PITCH>
+template <class B, bool RAYS, int PITCH, class Pixel>
 static __device__ __forceinline__ void visit_span(const Footprints &s, const Near &near,
-	const Foot &foot, const float *tile, int first, float sum[COLUMN])
+	const Foot &foot, const Pixel *tile, int first, Pixel sum[COLUMN<Pixel>])
 {
+	constexpr int S = B::S;
 	const float edge = fmaf((float)first, foot.climb, foot.edge);
 	const float h0 = fmaf((float)first, foot.more, foot.half);
 	const float most = fmaxf(fabsf(h0), fabsf(fmaf((float)(B::N - 1), foot.more, h0)));
 	const float whole = B::first(edge, foot.climb, most), t0 = edge - whole;
-	float line[B::SAMPLES], before[B::SAMPLES], changes[B::SAMPLES];
+	const float up = near.lower != 0 ? s.step[2] : 0;
+	Pixel line[B::SAMPLES];
 	add_columns<B::SAMPLES, PITCH>(near, foot, tile + (int)whole * PITCH + foot.column, line);
-	before[0] = changes[0] = 0;
-#pragma unroll
-	for (int i = 1; i < B::SAMPLES; i++) {
-		before[i] = before[i - 1] + line[i - 1];
-		changes[i] = line[i] - line[i - 1];
-	}
-	float t = t0, integral = B::integral(line, before, 0, t);
+	Boundary<S> low, high;
+	low.set(t0);
 #pragma unroll
 	for (int k = 0; k < B::N; k++) {
 		const float h = fmaxf(fabsf(fmaf((float)k, foot.more, h0)), FOOTPRINT_LEAST);
-		const float next = B::at(k + 1, t0, foot.climb);
-		const float end = B::integral(line, before, k + 1, next);
-		const float bent = curve<B::S>(changes + B::edge(k + 1), next, h) -
-				   curve<B::S>(changes + B::edge(k), t, h);
-		const float value = fmaf(0.25f * inverse_nearly(h), bent, end - integral);
-		const float rise =
-			near.lower != 0 ? fmaf((float)(first + k), s.step[2], near.away[2]) : 0;
-		if (RAYS)
-			sum[first + k] = fmaf(distance_of(foot, rise), value, sum[first + k]);
-		else
-			sum[first + k] += value;
-		t = next;
-		integral = end;
+		const float quarter = 0.25f * inverse_nearly(h);
+		float from[S + 1], to[S + 1];
+		high.set(B::at(k + 1, t0, foot.climb));
+		low.lengths(h, quarter, from);
+		high.lengths(h, quarter, to);
+		const Pixel *at = line + B::edge(k);
+		const bool more = B::edge(k + 1) - B::edge(k) > B::G / 2; /* of odd G */
+		const Pixel value = more ? between<S, (B::G + 1) / 2>(from, to, at)
+					 : between<S, B::G / 2>(from, to, at);
+		const float rise = fmaf((float)(first + k), up, near.away[2]);
+		add_scaled(sum[first + k], RAYS ? distance_of(foot, rise) : 1, value);
+		low = high;
 	}
 }
 
 /* One voxel straight from the image, for blocks that see more than a tile, or where horizontal
  * edges appear higher than vertical ones. */
-static __device__ __noinline__ float voxel_direct(
-	const Footprints &s, const Near &near, const Foot &foot, const float *image, int k)
+template <class Pixel>
+static __device__ __noinline__ void voxel_direct(const Footprints &s, const Near &near,
+	const Foot &foot, const Pixel *image, int k, float weight, Pixel *sum)
 {
 	const float centre = fmaf((float)k + 0.5f, foot.climb, foot.edge) - 0.5f;
 	const Trapezoid along =
@@ -151,132 +180,91 @@ static __device__ __noinline__ float voxel_direct(
 	const int r1 = min((int)floorf(centre + along.reach + 0.5f), s.rows - 1 - near.row);
 	const int c0 = max(0, -(near.column + foot.column));
 	const int c1 = min(near.taps, s.columns - (near.column + foot.column)) - 1;
-	float sum = 0;
+	weight *= foot.scale * foot.climb;
 	for (int r = r0; r <= r1; r++) {
 		const float up = (float)r - centre;
 		const float share =
 			trapezoid_below(along, up + 0.5f) - trapezoid_below(along, up - 0.5f);
-		const float *at =
+		const Pixel *at =
 			image + ((int64_t)(near.row + r) * s.pitch + near.column + foot.column);
-		float below = trapezoid_below(foot.across, foot.left + (float)c0), line = 0;
+		float below = trapezoid_below(foot.across, foot.left + (float)c0);
+		Pixel line = {};
 		for (int c = c0; c <= c1; c++) {
 			const float above =
 				trapezoid_below(foot.across, foot.left + (float)(c + 1));
-			line = fmaf(above - below, __ldg(at + c), line);
+			add_scaled(line, above - below, __ldg(at + c));
 			below = above;
 		}
-		sum = fmaf(share, line, sum);
+		add_scaled(*sum, weight * share, line);
 	}
-	return sum * foot.scale * foot.climb;
 }
 
-template <bool RAYS>
+template <bool RAYS, class Pixel>
 static __device__ __forceinline__ void visit_direct(const Footprints &s, const Near &near,
-	const Foot &foot, const float *image, float sum[COLUMN])
+	const Foot &foot, const Pixel *image, Pixel sum[COLUMN<Pixel>])
 {
 #pragma unroll
-	for (int k = 0; k < COLUMN; k++) {
+	for (int k = 0; k < COLUMN<Pixel>; k++) {
 		const float rise = near.lower != 0 ? fmaf((float)k, s.step[2], near.away[2]) : 0;
-		const float weight = RAYS ? distance_of(foot, rise) : 1;
-		sum[k] = fmaf(weight, voxel_direct(s, near, foot, image, k), sum[k]);
+		Pixel here = sum[k];
+		voxel_direct(s, near, foot, image, k, RAYS ? distance_of(foot, rise) : 1, &here);
+		sum[k] = here;
 	}
 }
+
+/* Spans of four voxels for pixels of four views: more do not fit into registers. */
+template <class B, class Pixel>
+using Short = Boundaries<(PARTS<Pixel> == 4 && B::N > 4 ? 4 : B::N), B::G, B::S>;
 
 /* The kind is the same for all threads of a block. */
-template <bool RAYS, int PITCH>
+template <bool RAYS, int PITCH, class Pixel>
 static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near,
-	const float *tile, const float *image, float dx, float dy, float sum[COLUMN])
+	const Pixel *tile, const Pixel *image, float dx, float dy, Pixel sum[COLUMN<Pixel>])
 {
-	if (near.kind == -2)
+	if (near.kind == UNSEEN)
 		return;
 	const Foot foot = foot_of<RAYS>(s, near, dx, dy);
-	if (near.kind == -1)
+	if (near.kind == DIRECT)
 		visit_direct<RAYS>(s, near, foot, image, sum);
 	boundary_visit(near.kind, [&](auto boundaries) {
-		typedef decltype(boundaries) B;
+		typedef Short<decltype(boundaries), Pixel> B;
 #pragma unroll
-		for (int first = 0; first < COLUMN; first += B::N)
+		for (int first = 0; first < COLUMN<Pixel>; first += B::N)
 			visit_span<B, RAYS, PITCH>(s, near, foot, tile, first, sum);
 	});
 }
 
-/* Column of voxels (x, y) of a thread: a warp is 8 x 4. */
-static __device__ __forceinline__ int2 place_of(int thread)
-{
-	const int lane = thread % 32, warp = thread / 32;
-	return make_int2(lane % 8 + warp % 2 * 8, lane / 8 + warp / 2 * 4);
-}
-
-template <bool RAYS, int PITCH>
-static __global__ void __launch_bounds__(THREADS, 3)
+template <class Pixel, int PITCH, bool RAYS>
+static __global__ void __launch_bounds__(THREADS, PARTS<Pixel> == 4 ? 2 : 3)
 	footprint_back(const __grid_constant__ Footprints s)
 {
 	extern __shared__ float4 tile_memory[];
 	__shared__ Near near[VIEWS];
-	const int x0 = blockIdx.x * SIDE, y0 = blockIdx.y * SIDE, z0 = blockIdx.z * COLUMN;
+	const int x0 = blockIdx.x * SIDE, y0 = blockIdx.y * SIDE, z0 = blockIdx.z * COLUMN<Pixel>;
 	const int2 place = place_of(threadIdx.x);
 	/* Threads outside the box repeat its last column. */
 	const float dx = (float)min(place.x, s.n[0] - 1 - x0),
 		    dy = (float)min(place.y, s.n[1] - 1 - y0);
-	const int64_t image = (int64_t)s.rows * s.pitch;
-	float *tiles[2] = {(float *)tile_memory, (float *)tile_memory + s.tile_rows * PITCH};
-	float sum[COLUMN] = {0};
-	for (int64_t first = 0; first < s.count; first += VIEWS) {
-		const int views = (int)min((int64_t)VIEWS, s.count - first);
-		const float *images = s.images + first * image;
-		__syncthreads();
-		for (int i = threadIdx.x; i < views; i += THREADS)
-			near_block(s, &s.views[first + i], x0, y0, z0, PITCH, &near[i]);
-		__syncthreads();
-		copy_tile<PITCH>(s, near[0], images, tiles[0]);
-#pragma unroll 1
-		for (int i = 0; i < views; i++, images += image) {
-			__pipeline_wait_prior(0);
-			__syncthreads(); /* the tile is complete, and the other one free */
-			if (i + 1 < views)
-				copy_tile<PITCH>(
-					s, near[i + 1], images + image, tiles[(i + 1) % 2]);
-			visit_view<RAYS, PITCH>(s, near[i], tiles[i % 2], images, dx, dy, sum);
-		}
-	}
-	if (x0 + place.x >= s.n[0] || y0 + place.y >= s.n[1])
-		return;
-	float *to = s.volume + ((int64_t)z0 * s.n[1] + y0 + place.y) * s.n[0] + x0 + place.x;
-	update_voxels<COLUMN, 4>(
-		s.update, to, (int64_t)s.n[0] * s.n[1], s.n[2] - z0, [&](int k) { return sum[k]; });
-}
-
-/* ---- images ---------------------------------------------------------------------------------- */
-
-/* Rows padded to a multiple of QUAD pixels. */
-static __global__ void pad_rows(const __grid_constant__ Footprints s, const float *from, float *to)
-{
-	const int c = blockIdx.x * blockDim.x + threadIdx.x;
-	if (c >= s.pitch)
-		return;
-	for (int64_t line = blockIdx.y; line < s.count * s.rows; line += gridDim.y)
-		to[line * s.pitch + c] = c < s.columns ? from[line * s.columns + c] : 0;
+	Pixel sum[COLUMN<Pixel>] = {};
+	visit_views<Pixel, PITCH>(
+		s, near, (Pixel *)tile_memory,
+		[&](const KernelView *k, Near *to) {
+			near_block<Pixel>(s, k, x0, y0, z0, PITCH, to);
+		},
+		[&](const Near &v, const Pixel *tile, const Pixel *image) {
+			visit_view<RAYS, PITCH>(s, v, tile, image, dx, dy, sum);
+		},
+		[&] {
+#pragma unroll
+			for (int k = 0; k < COLUMN<Pixel>; k++)
+				move_sum(sum[k]);
+		});
+	write_sums<COLUMN<Pixel>>(s, x0 + place.x, y0 + place.y, z0, sum);
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-static int64_t padded_columns(const KernelModel *model)
-{
-	return (model->columns + QUAD - 1) / QUAD * QUAD;
-}
-
-static int64_t view_floats(const KernelModel *model, bool)
-{
-	return padded_columns(model) * model->rows;
-}
-
-/* Rows and columns that blocks see of a view, at most; blocks may still see more, where the depth
- * varies within them. */
-typedef struct {
-	int rows, columns;
-} TileSize;
-
-static TileSize tile_size(const ProjectRequest *what)
+static TileSize tile_size(const ProjectRequest *what, int column)
 {
 	double rows = 0, columns = 0;
 	for (int64_t i = 0; i < what->count * 8; i++) {
@@ -296,84 +284,50 @@ static TileSize tile_size(const ProjectRequest *what)
 			y += fabs(k->row[a] - bend * v / lower * k->depth[a]) / lower;
 		}
 		columns = fmax(columns, (int)SIDE * x);
-		rows = fmax(rows, (int)SIDE * y + (int)COLUMN * k->row[2] / lower);
+		rows = fmax(rows, (int)SIDE * y + column * k->row[2] / lower);
 	}
 	return TileSize{(int)fmin(rows * 1.05 + 10, (int)MOST_ROWS),
-		(int)fmin(columns * 1.05 + 8, (int)WIDE)};
+		(int)fmin(columns * 1.05 + 8, 1e6), quarter_direction(what)};
+}
+
+template <class Pixel> static bool has_tiles(const TileSize *size)
+{
+	return cuda_has_shared(tile_bytes<Pixel>(size) + VIEWS * (int)sizeof(Near));
 }
 
 static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 {
-	if (view_floats(&what->plan->model, false) > 1 << 30 || !footprint_upright(what))
+	if (what->plan->model.columns * what->plan->model.rows > 1 << 28 || !footprint_upright(what))
 		return false;
-	const TileSize size = tile_size(what);
-	*notes_of<TileSize>(notes) = size;
-	return cuda_has_shared(
-		2 * size.rows * (size.columns <= NARROW ? NARROW : WIDE) * (int)sizeof(float) +
-		VIEWS * (int)sizeof(Near));
+	TileSize *size = notes_of<TileSize>(notes);
+	*size = tile_size(what, COLUMN<float4>);
+	if (size->direction != 0 && has_tiles<float4>(size))
+		return true;
+	*size = tile_size(what, COLUMN<float>);
+	size->direction = 0;
+	return has_tiles<float>(size);
 }
 
-static CudaFusion upright_fuses(const tomos_backend *backend, const ProjectRequest *what,
-	const CudaNotes *notes, const FusedUpdate *step)
+template <class Pixel> static auto kernel_of(const ProjectRequest *what, const TileSize *size)
 {
-	return step->average ? FUSES_NOT : update_fuses<view_floats>(backend, what, notes, step);
-}
-
-template <int PITCH>
-static tomos_status run_views(
-	tomos_backend *backend, const ProjectRequest *what, const Footprints *s, int64_t first)
-{
-	cudaStream_t stream = device_of(backend)->stream;
-	pad_rows<<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
-			   cuda_blocks(s->count * s->rows, 1, 65535)),
-		128, 0, stream>>>(
-		*s, what->projections + first * s->rows * s->columns, (float *)s->images);
-	const bool rays = s->weighting == WEIGHT_RAY && what->plan->rays.source != TOMOS_PARALLEL;
-	auto kernel = rays ? footprint_back<true, PITCH> : footprint_back<false, PITCH>;
-	const int bytes = 2 * s->tile_rows * PITCH * (int)sizeof(float);
-	TRY(cuda_take_shared((const void *)kernel));
-	kernel<<<dim3(cuda_blocks(s->n[0], SIDE, 1 << 30), cuda_blocks(s->n[1], SIDE, 65535),
-			 cuda_blocks(s->n[2], COLUMN, 65535)),
-		THREADS, bytes, stream>>>(*s);
-	CUDA_LAUNCHED("back projecting");
-	return TOMOS_OK;
+	const bool rays = what->plan->model.weight == WEIGHT_RAY &&
+			  what->plan->rays.source != TOMOS_PARALLEL;
+	if (size->columns <= NARROW<Pixel>)
+		return rays ? footprint_back<Pixel, NARROW<Pixel>, true>
+			    : footprint_back<Pixel, NARROW<Pixel>, false>;
+	return rays ? footprint_back<Pixel, WIDE<Pixel>, true>
+		    : footprint_back<Pixel, WIDE<Pixel>, false>;
 }
 
 static tomos_status upright_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
-	const Plan *plan = what->plan;
-	const TileSize *tile = notes_of<TileSize>(notes);
-	const CudaPlan *kept;
-	VoxelUpdate update;
-	float *images;
-	Footprints s = {.weighting = plan->model.weight,
-		.rows = (int)plan->model.rows,
-		.columns = (int)plan->model.columns,
-		.pitch = (int)padded_columns(&plan->model),
-		.tile_rows = tile->rows,
-		.volume = what->volume};
-	for (int a = 0; a < 3; a++) {
-		s.low[a] = what->box.low[a];
-		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
-		s.step[a] = (float)plan->whole.step[a];
-	}
-	TRY(update_open(backend, what, epilogue, &update));
-	const int64_t floats = view_floats(&plan->model, false);
-	const int64_t at_once = views_at_once(backend, what, floats);
-	TRY(cuda_plan(backend, plan, &kept));
-	TRY(cuda_scratch(backend, SCRATCH_REORDERED, at_once * floats, &images, "padded images"));
-	s.images = images;
-	return views_each(&update, what->count, at_once,
-		[&](int64_t first, int64_t count, const VoxelUpdate &part) {
-			s.views = kept->views + what->first + first;
-			s.count = count;
-			s.update = part;
-			return (tile->columns <= NARROW
-					? run_views<NARROW>
-					: run_views<WIDE>)(backend, what, &s, first);
-		});
+	const TileSize *size = notes_of<TileSize>(notes);
+	return size->direction ? run_footprints<float4>(backend, what, size, epilogue,
+					 kernel_of<float4>(what, size), COLUMN<float4>)
+			       : run_footprints<float>(backend, what, size, epilogue,
+					 kernel_of<float>(what, size), COLUMN<float>);
 }
 
 extern const CudaKernel cuda_footprint_back_upright;
-const CudaKernel cuda_footprint_back_upright = {upright_applies, upright_run, upright_fuses};
+const CudaKernel cuda_footprint_back_upright = {upright_applies, upright_run, footprint_fuses};

@@ -3,34 +3,12 @@
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BACK_UPRIGHT_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BACK_UPRIGHT_H
 
-#include <cuda_pipeline.h>
-#include "backend/cuda/kernels/footprint.h"
+#include "backend/cuda/kernels/footprint_back.h"
 
-enum {
-	SIDE = 16,
-	COLUMN = 16,
-	THREADS = SIDE * SIDE,
-	VIEWS = 32,  /* views that are set up at once */
-	TAPS = 3,    /* detector columns of a footprint whose weights are in registers */
-	QUAD = 4,    /* pixels per copy */
-	NARROW = 48, /* row pitch of a tile: rows are half of the banks apart */
-	WIDE = 112,
-	MOST_ROWS = 96
-};
+/* Voxels of a thread. */
+template <class Pixel> constexpr int COLUMN = PARTS<Pixel> == 4 ? 8 : 16;
 
-typedef struct {
-	const KernelView *views;
-	int64_t count;
-	int weighting; /* WEIGHT_NONE, WEIGHT_DEPTH or WEIGHT_RAY */
-	int rows, columns;
-	int64_t low[3];
-	float step[3];
-	int n[3];
-	const float *images; /* [view][row][pitch] */
-	int pitch, tile_rows;
-	float *volume;
-	VoxelUpdate update;
-} Footprints;
+enum { TAPS = 3 /* detector columns of a footprint whose weights are in registers */ };
 
 /* A view relative to the first voxel (corner) of a block and the first pixel of its tile. The
  * voxel at (dx, dy) has depth D = df + da dx + db dy; it projects to column
@@ -41,11 +19,11 @@ typedef struct __align__(16)
 	float uf, ua, ub, vf, va, vb, vc, df, da, db;
 	float flat, bent, shape; /* FootprintHalf */
 	float lower, scale;
-	float away[3];     /* from the source to the corner, in units of length */
+	float away[3];     /* from the source to the corner, in units of length; of fans, [2] is 0 */
 	int row, column;   /* of the tile's first pixel */
 	int rows, columns; /* of the tile */
 	int taps;          /* detector columns of a footprint, at most */
-	int kind; /* of Boundaries; -1: none, or the tile is too small; -2: nothing to see */
+	int kind;          /* of Boundaries, DIRECT or UNSEEN */
 }
 Near;
 
@@ -56,6 +34,7 @@ typedef struct {
 	double reach, half;              /* at most, of columns and of the narrow box of rows */
 } Seen;
 
+template <class Pixel>
 static __device__ Seen seen_by(const Footprints &s, const KernelView *k, const double corner[3])
 {
 	Seen seen = {1e9, -1e9, 1e9, -1e9, 1e9, -1e9, 0, 0};
@@ -69,7 +48,7 @@ static __device__ Seen seen_by(const Footprints &s, const KernelView *k, const d
 		const double depth = footprint_affine(k->depth, at),
 			     u = footprint_affine(k->column, at);
 		const double lower = kernel_row_depth(k, depth), climb = k->row[2] / lower;
-		const double v = footprint_affine(k->row, at), end = v + (int)COLUMN * k->row[2];
+		const double v = footprint_affine(k->row, at), end = v + COLUMN<Pixel> * k->row[2];
 		const double column = u / depth + 0.5;
 		seen.left = fmin(seen.left, column);
 		seen.right = fmax(seen.right, column);
@@ -89,17 +68,18 @@ static __device__ Seen seen_by(const Footprints &s, const KernelView *k, const d
 	return seen;
 }
 
+template <class Pixel>
 static __device__ __noinline__ void near_block(
 	const Footprints &s, const KernelView *k, int x0, int y0, int z0, int pitch, Near *to)
 {
 	const double at[3] = {
 		(double)(s.low[0] + x0), (double)(s.low[1] + y0), (double)(s.low[2] + z0)};
-	const Seen seen = seen_by(s, k, at);
+	const Seen seen = seen_by<Pixel>(s, k, at);
 	const double near = 1e-3; /* rounding of float */
 	const double limit = 1e6, left = fmax(fmin(seen.left - seen.reach, limit), -limit) - near;
 	const double bottom = fmax(fmin(seen.bottom - seen.half, limit), -limit) - near;
 	/* Samples of a span begin less than two rows before its first boundary. */
-	const double column = floor(left / QUAD) * QUAD, row = floor(bottom) - 2;
+	const double column = floor(left / EACH<Pixel>) * EACH<Pixel>, row = floor(bottom) - 2;
 	const double depth = footprint_affine(k->depth, at), bend = KERNEL_FANS(k) ? 0 : 1;
 	const FootprintHalf half = footprint_half(k, row);
 	Near v = {.uf = (float)(footprint_affine(k->column, at) - column * depth),
@@ -121,7 +101,7 @@ static __device__ __noinline__ void near_block(
 		.column = (int)column,
 		.taps = (int)fmin(2 * seen.reach + near + 2, limit)};
 	for (int a = 0; a < 3; a++)
-		v.away[a] = (float)((at[a] - k->src[a]) * s.step[a]);
+		v.away[a] = a == 2 && KERNEL_FANS(k) ? 0 : (float)((at[a] - k->src[a]) * s.step[a]);
 	v.kind = boundary_kind((float)seen.slow, (float)seen.fast, (float)seen.half);
 	/* They end less than four rows after its last one. A thread reads TAPS columns or more. */
 	const double rows = seen.top - row + 4, right = seen.right - seen.reach + near;
@@ -129,31 +109,13 @@ static __device__ __noinline__ void near_block(
 	const bool steep = 2 * seen.half > seen.slow; /* footprints of up to twice the half more */
 	const double beyond = near + (steep ? 2 : 1) * seen.half;
 	if (rows > s.tile_rows || columns > pitch || steep)
-		v.kind = -1;
+		v.kind = DIRECT;
 	if (seen.right + seen.reach < -near || seen.left - seen.reach > s.columns + near ||
 		seen.top + beyond < 0 || seen.bottom - beyond > s.rows)
-		v.kind = -2;
+		v.kind = UNSEEN;
 	v.rows = (int)fmin(rows, (double)s.tile_rows);
 	v.columns = (int)fmin(columns, (double)pitch);
 	*to = v;
-}
-
-/* Copies the tile of a view, with zeros outside the detector. */
-template <int PITCH>
-static __device__ __forceinline__ void copy_tile(
-	const Footprints &s, const Near &near, const float *image, float *tile)
-{
-	constexpr int QUADS = PITCH / QUAD;
-	for (int i = threadIdx.x; near.kind >= 0 && i < near.rows * QUADS; i += THREADS) {
-		const int r = i / QUADS, c = i % QUADS * QUAD;
-		const int row = near.row + r, column = near.column + c;
-		const bool inside = row >= 0 && row < s.rows && column >= 0 && column < s.pitch;
-		if (c < near.columns)
-			__pipeline_memcpy_async(tile + r * PITCH + c,
-				inside ? image + ((int64_t)row * s.pitch + column) : image,
-				QUAD * sizeof(float), inside ? 0 : QUAD * sizeof(float));
-	}
-	__pipeline_commit();
 }
 
 #endif

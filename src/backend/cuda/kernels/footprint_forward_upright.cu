@@ -15,65 +15,111 @@
 /* ---- columns of voxels ----------------------------------------------------------------------- */
 
 /* A column of voxels: rows are `gap` voxels apart from height z on. */
-typedef struct {
+template <class Value> struct Column {
 	float z, gap;
 	float flat, bent;         /* half the narrow box of voxel j is |flat + bent j| */
 	float square, step, rise; /* of the distance from the source */
-	const float *from;        /* voxel 0 */
+	const Value *from;        /* voxel 0 */
 	int low, high;            /* voxels of the box */
 	int64_t slice;            /* from a voxel to the next */
-} Column;
+};
 
-template <bool RAYS> static __device__ __forceinline__ float weighted(const Column &c, int voxel)
+template <bool RAYS, class Value>
+static __device__ __forceinline__ Value weighted(const Column<Value> &c, int voxel)
 {
-	const float rise = fmaf((float)voxel, c.step, c.rise), x = __ldg(c.from + voxel * c.slice);
-	return RAYS ? x * root_nearly(fmaf(rise, rise, c.square)) : x;
+	const float rise = fmaf((float)voxel, c.step, c.rise);
+	const Value x = __ldg(c.from + voxel * c.slice);
+	return RAYS ? scaled(length_nearly(fmaf(rise, rise, c.square)), x) : x;
 }
 
-static __device__ __forceinline__ float half_of(const Column &c, int voxel)
+template <class Value>
+static __device__ __forceinline__ float half_of(const Column<Value> &c, int voxel)
 {
 	return fmaxf(fabsf(fmaf((float)voxel, c.bent, c.flat)), FOOTPRINT_LEAST);
 }
 
-/* N rows from row `first` on. INSIDE: all voxels are in the box. */
-template <class B, bool RAYS, bool INSIDE>
-static __device__ __forceinline__ void span_sums(
-	const Column &c, float t, int lowest, int first, float (*sums)[UNITS])
+/* Lengths of a boundary at t, counted from the lower edge of the first of S samples: of sample s,
+ * that which is below, averaged over its narrow box, half of which is half[s]. */
+template <int S>
+static __device__ __forceinline__ void lengths_below(
+	float t, const float *half, const float *quarter, float below[S])
 {
-	float x[B::SAMPLES], before[B::SAMPLES], half[B::SAMPLES], bent[B::SAMPLES];
+	float lower[S], upper[S];
+	lower[0] = t;
+	upper[S - 1] = 0;
+#pragma unroll
+	for (int e = 1; e < S; e++) {
+		/* Only the last edge is at most one sample before the boundary. */
+		const float far = t - (float)e,
+			    after = e == S - 1 ? __saturatef(t - (float)e) : fmaxf(far, 0.f);
+		const float q = overlap(half[e], far), p = overlap(half[e - 1], far);
+		lower[e] = fmaf(q * quarter[e], q, after);
+		upper[e - 1] = fmaf(p * quarter[e - 1], p, after);
+	}
+#pragma unroll
+	for (int s = 0; s < S; s++)
+		below[s] = lower[s] - upper[s];
+}
+
+/* Adds the samples between two boundaries, whose first samples are D apart. */
+template <int S, int D, class Value>
+static __device__ __forceinline__ Value add_between(
+	const float low[S], const float high[S], const Value *x)
+{
+	Value sum = scaled(1 - low[0], x[0]);
+#pragma unroll
+	for (int i = D == 0 ? 0 : 1; i < D + S; i++) {
+		const float below = i < D ? 1 : high[i - D],
+			    weight = i < S ? below - low[i] : below;
+		if (D == 0 && i == 0)
+			sum = scaled(weight, x[0]);
+		else
+			add_scaled(sum, weight, x[i]);
+	}
+	return sum;
+}
+
+/* N rows from row `first` on. INSIDE: all voxels are in the box. */
+template <class B, bool RAYS, bool INSIDE, class Value>
+static __device__ __forceinline__ void span_sums(
+	const Column<Value> &c, float t, int lowest, int first, Value (*sums)[UNITS])
+{
+	constexpr int S = B::S;
+	Value x[B::SAMPLES];
+	float half[B::SAMPLES], quarter[B::SAMPLES], low[S], high[S];
 #pragma unroll
 	for (int i = 0; i < B::SAMPLES; i++) {
 		const int j = lowest + i;
-		x[i] = INSIDE || (j >= c.low && j < c.high) ? weighted<RAYS>(c, j) : 0;
+		x[i] = Value{};
+		if (INSIDE || (j >= c.low && j < c.high))
+			x[i] = weighted<RAYS>(c, j);
 		half[i] = half_of(c, j);
-		bent[i] = 0.25f * x[i] * inverse_nearly(half[i]);
-		before[i] = i == 0 ? 0 : before[i - 1] + x[i - 1];
+		quarter[i] = 0.25f * inverse_nearly(half[i]);
 	}
-	float last = 0;
+	lengths_below<S>(B::at(0, t, c.gap), half, quarter, low);
 #pragma unroll
-	for (int k = 0; k <= B::N; k++) {
-		const int m = B::edge(k);
-		const float at = B::at(k, t, c.gap);
-		float sum = B::integral(x, before, k, at);
+	for (int k = 0; k < B::N; k++) {
+		const int m = B::edge(k), next = B::edge(k + 1);
+		lengths_below<S>(B::at(k + 1, t, c.gap), half + next, quarter + next, high);
+		sums[first + k][0] = next - m > B::G / 2
+					     ? add_between<S, (B::G + 1) / 2>(low, high, x + m)
+					     : add_between<S, B::G / 2>(low, high, x + m);
 #pragma unroll
-		for (int e = 1; e < B::S; e++) {
-			const float above = overlap(half[m + e], at - (float)e),
-				    below = overlap(half[m + e - 1], at - (float)e);
-			sum = fmaf(above * bent[m + e], above, sum);
-			sum = fmaf(below * -bent[m + e - 1], below, sum);
-		}
-		if (k > 0)
-			sums[first + k - 1][0] = sum - last;
-		last = sum;
+		for (int i = 0; i < S; i++)
+			low[i] = high[i];
 	}
 }
 
-template <class B, bool RAYS>
+/* Spans of four rows for voxels of four views: more do not fit into registers. */
+template <class B, class Value>
+using Short = Boundaries<(PARTS<Value> == 4 && B::N > 4 ? 4 : B::N), B::G, B::S>;
+
+template <class B, bool RAYS, class Value>
 static __device__ __forceinline__ void column_sums(
-	const Column &c, float most, unsigned lanes, float (*sums)[UNITS])
+	const Column<Value> &c, float most, unsigned lanes, Value (*sums)[UNITS])
 {
 #pragma unroll
-	for (int first = 0; first < ROWS; first += B::N) {
+	for (int first = 0; first < ROWS<Value>; first += B::N) {
 		const float z = fmaf((float)first, c.gap, c.z), whole = B::first(z, c.gap, most);
 		const int lowest = (int)whole;
 		const bool inside = lowest >= c.low && lowest + B::SAMPLES <= c.high;
@@ -85,21 +131,21 @@ static __device__ __forceinline__ void column_sums(
 }
 
 /* Rows of many voxels, or where horizontal edges appear higher than vertical ones, one by one. */
-template <bool RAYS>
+template <bool RAYS, class Value>
 static __device__ __noinline__ void column_sums_any(
-	const Column &c, float most, float shape, float (*sums)[UNITS])
+	const Column<Value> &c, float most, float shape, Value (*sums)[UNITS])
 {
-	for (int row = 0; row < ROWS; row++) {
+	for (int row = 0; row < ROWS<Value>; row++) {
 		const float low = fmaf((float)row, c.gap, c.z), high = low + c.gap;
 		const int first = max((int)floorf(low - 2 * most) - 1, c.low);
 		const int last = min((int)floorf(high + 2 * most) + 1, c.high - 1);
-		float sum = 0;
+		Value sum = {};
 		for (int j = first; j <= last; j++) {
 			const Trapezoid t = trapezoid_of_rows(1, half_of(c, j), shape);
 			const float middle = (float)j + 0.5f;
 			const float share = trapezoid_below(t, high - middle) -
 					    trapezoid_below(t, low - middle);
-			sum = fmaf(share, weighted<RAYS>(c, j), sum);
+			add_scaled(sum, share, weighted<RAYS>(c, j));
 		}
 		sums[row][0] = sum;
 	}
@@ -107,9 +153,9 @@ static __device__ __noinline__ void column_sums_any(
 
 /* The column dk planes and db columns from the first. Returns whether any row meets its voxels,
  * whose footprints extend up to `beyond` voxels beyond them. */
-template <bool RAYS>
+template <bool RAYS, class Value>
 static __device__ __forceinline__ bool column_of(const Sheets &s, const Local &l,
-	const float *volume, float dk, float db, float beyond, Column *c, float4 *across)
+	const Value *volume, float dk, float db, float beyond, Column<Value> *c, float4 *across)
 {
 	const float d = along(l.d, dk, db), rate = inverse_nearly(d);
 	const float u = along(l.u, dk, db) * rate, lower = l.lower != 0 ? rate : 1;
@@ -125,7 +171,7 @@ static __device__ __forceinline__ bool column_of(const Sheets &s, const Local &l
 		scale = rate * rate;
 	*across = make_float4(u, narrow, 0.5f * (wide + narrow), scale * inverse_nearly(wide));
 	const float bent = l.bent * rate;
-	*c = Column{.z = along(l.z, dk, db),
+	*c = Column<Value>{.z = along(l.z, dk, db),
 		.gap = (l.lower != 0 ? d : 1) * l.inverse,
 		.flat = fmaf(-bent, l.source, l.flat),
 		.bent = bent,
@@ -137,7 +183,7 @@ static __device__ __forceinline__ bool column_of(const Sheets &s, const Local &l
 		.high = s.n[2] - l.slice,
 		.slice = (int64_t)s.n[0] * s.n[1]};
 	return c->z - beyond <= (float)c->high &&
-	       fmaf((float)ROWS, c->gap, c->z) + beyond >= (float)c->low;
+	       fmaf((float)ROWS<Value>, c->gap, c->z) + beyond >= (float)c->low;
 }
 
 /* The share of the pixel from s - 1/2 to s + 1/2 of the footprint. */
@@ -168,28 +214,28 @@ typedef struct {
 
 /* What the lanes of a warp have in common. */
 typedef struct {
-	const float *volume;
+	const void *volume;
 	int k0, nb, planes;
 	int kind;   /* of Boundaries; -1: none */
 	float most; /* half the narrow box, at most */
 	float beyond, shape;
 } Segment;
 
-template <bool RAYS>
+template <bool RAYS, class Value>
 static __device__ __forceinline__ void unit_sums(
-	const Segment &g, const Column &c, unsigned lanes, float (*sums)[UNITS])
+	const Segment &g, const Column<Value> &c, unsigned lanes, Value (*sums)[UNITS])
 {
 	if (g.kind < 0)
 		column_sums_any<RAYS>(c, g.most, g.shape, sums);
 	boundary_visit(g.kind, [&](auto boundaries) {
-		column_sums<decltype(boundaries), RAYS>(c, g.most, lanes, sums);
+		column_sums<Short<decltype(boundaries), Value>, RAYS>(c, g.most, lanes, sums);
 	});
 }
 
 /* Returns whether rows of the warp meet voxels of these columns. */
-template <bool RAYS>
+template <bool RAYS, class Value>
 static __device__ __forceinline__ bool spread(const Sheets &s, const Local &l, const Segment &g,
-	const Range &range, const Batch &batch, Spread *to)
+	const Range &range, const Batch &batch, Spread<Value> *to)
 {
 	const int units = batch.planes * batch.width;
 	const float per_plane = 1 / (float)batch.width;
@@ -202,30 +248,31 @@ static __device__ __forceinline__ bool spread(const Sheets &s, const Local &l, c
 		const int db = min(
 			first_of(range, dk) + batch.first + unit - plane * batch.width, range.high);
 		const int64_t place = (int64_t)(g.k0 + dk) * g.nb + l.b0 + db;
-		Column c;
+		Column<Value> c;
 		float4 across;
 		const bool meets = column_of<RAYS>(
-			s, l, g.volume + place, (float)dk, (float)db, g.beyond, &c, &across);
+			s, l, (const Value *)g.volume + place, (float)dk, (float)db, g.beyond, &c, &across);
 		const unsigned lanes = __ballot_sync(~0u, mine);
 		const bool any = __any_sync(~0u, mine && meets);
 		seen = seen || any;
 		if (!mine)
 			continue;
-		float(*sums)[UNITS] = (float(*)[UNITS])(&to->sums[0][unit]);
+		Value(*sums)[UNITS] = (Value(*)[UNITS])(&to->sums[0][unit]);
 		to->across[unit] = across;
 		if (any) {
 			unit_sums<RAYS>(g, c, lanes, sums);
 			continue;
 		}
 #pragma unroll
-		for (int row = 0; row < ROWS; row++)
-			sums[row][0] = 0;
+		for (int row = 0; row < ROWS<Value>; row++)
+			sums[row][0] = Value{};
 	}
 	return seen;
 }
 
+template <class Value>
 static __device__ __forceinline__ void collect(const Range &range, const Batch &batch,
-	const Path &path, float c, const Spread *from, float sum[ROWS])
+	const Track &path, float c, const Spread<Value> *from, Value sum[ROWS<Value>])
 {
 	for (int plane = 0; plane < batch.planes; plane++) {
 		const int dk = batch.dk0 + plane, start = first_of(range, dk) + batch.first;
@@ -241,8 +288,8 @@ static __device__ __forceinline__ void collect(const Range &range, const Batch &
 			const float4 across = from->across[unit];
 			const float share = pixel_share(across, c - across.x);
 #pragma unroll
-			for (int row = 0; row < ROWS; row++)
-				sum[row] = fmaf(share, from->sums[row][unit], sum[row]);
+			for (int row = 0; row < ROWS<Value>; row++)
+				add_scaled(sum[row], share, from->sums[row][unit]);
 		}
 	}
 }
@@ -292,11 +339,11 @@ static __device__ __forceinline__ int range_width(const Range &r, int planes)
 	return r.whole ? all : (int)fminf(floorf(most) + 2, (float)all);
 }
 
-template <bool RAYS>
-static __device__ __forceinline__ void visit_segment(
-	const Sheets &s, const Local &l, Segment g, float c, Spread *memory, float sum[ROWS])
+template <bool RAYS, class Value>
+static __device__ __forceinline__ void visit_segment(const Sheets &s, const Local &l, Segment g,
+	float c, Spread<Value> *memory, Value sum[ROWS<Value>])
 {
-	const Path path = path_of(l, c, g.planes, l.b0, g.nb);
+	const Track path = path_of(l, c, g.planes, l.b0, g.nb);
 	const Range range = range_of(path, -l.b0, g.nb - 1 - l.b0);
 	if (!meets_planes(range, 0, g.planes - 1))
 		return;
@@ -318,7 +365,18 @@ static __device__ __forceinline__ void visit_segment(
 	}
 }
 
-template <bool RAYS>
+/* Adds the sum of a pixel to its view, or the sums to the four views. */
+template <class Value>
+static __device__ __forceinline__ void add_pixel(
+	const Sheets &s, int64_t view, int row, int column, const Value &sum)
+{
+	for (int i = 0; i < PARTS<Value>; i++) {
+		const int64_t v = view + i * s.direction % 4 * s.count;
+		s.projections[(v * s.rows + row) * s.columns + column] += ((const float *)&sum)[i];
+	}
+}
+
+template <class Value, bool RAYS>
 static __global__ void __launch_bounds__(WARP *WARPS, BLOCKS)
 	footprint_forward(const __grid_constant__ Sheets s)
 {
@@ -326,69 +384,106 @@ static __global__ void __launch_bounds__(WARP *WARPS, BLOCKS)
 	__shared__ Local locals[WARPS];
 	const int warp = threadIdx.y, spans = WARPS / s.together;
 	const int64_t view = (int64_t)blockIdx.y * s.together + warp % s.together;
-	const int row = (blockIdx.z * spans + warp / s.together) * ROWS, first = blockIdx.x * WARP;
-	const bool mine = view < s.count && row < s.rows;
+	const int row = (blockIdx.z * spans + warp / s.together) * ROWS<Value>,
+		  first = blockIdx.x * WARP;
 	const KernelView *k = &s.views[min(view, s.count - 1)];
 	/* Rays are perpendicular to the gradient of U - c D. */
 	const double c = first + 0.5 * (WARP - 1);
 	const int a = fabs(k->column[1] - c * k->depth[1]) >= fabs(k->column[0] - c * k->depth[0])
 			      ? 0
 			      : 1;
+	const bool mine = view < s.count && row < s.rows && s.volume[a];
 	const int axes[2] = {a, 1 - a}, na = s.n[a];
-	float sum[ROWS] = {0};
+	Value sum[ROWS<Value>] = {};
 	for (int k0 = 0;; k0 += SEGMENT) {
 		const bool going = mine && k0 < na;
 		if (going) {
 			if (threadIdx.x == 0)
-				local_of(s, k, axes, row, first, k0, &locals[warp]);
+				local_of(s, k, axes, row, ROWS<Value>, first, k0, &locals[warp]);
 			__syncwarp();
 			const Segment g = {
 				s.volume[a], k0, s.n[1 - a], min((int)SEGMENT, na - k0), 0, 0};
 			visit_segment<RAYS>(s, locals[warp], g, (float)threadIdx.x,
-				(Spread *)spread_memory + warp, sum);
+				(Spread<Value> *)spread_memory + warp, sum);
 		}
 		if (!__syncthreads_or(going)) /* views of a block advance together */
 			break;
 	}
 	const int column = first + threadIdx.x;
 #pragma unroll
-	for (int i = 0; i < ROWS; i++)
+	for (int i = 0; i < ROWS<Value>; i++)
 		if (mine && column < s.columns && row + i < s.rows)
-			s.projections[(view * s.rows + row + i) * s.columns + column] += sum[i];
+			add_pixel(s, view, row + i, column, sum[i]);
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-static bool upright_applies(const ProjectRequest *what, CudaNotes *)
+static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 {
+	*notes_of<int>(notes) = quarter_direction(what);
 	return what->count <= 65535 && footprint_upright(what);
 }
 
-/* The volume as planes across x: [z][x][y]. */
-static tomos_status volume_across(
-	tomos_backend *backend, const ProjectRequest *what, const int n[3], const float **volume)
+/* The volume as planes across an axis. */
+template <class Value>
+static tomos_status set_volume(
+	tomos_backend *backend, const ProjectRequest *what, int axis, Sheets *s)
 {
-	float *transposed;
-	TRY(cuda_scratch(backend, SCRATCH_REORDERED, (int64_t)n[0] * n[1] * n[2], &transposed,
-		"a transposed volume"));
-	const Transposed planes = transposed_planes(what->volume, transposed, n[0], n[1], n[2]);
-	*volume = transposed;
-	return transpose_in(backend, &planes);
+	const float *volume = NULL;
+	int64_t stride[2];
+	const KernelGrid slab = {.n = {s->n[0], s->n[1], what->plan->grid.n[2]},
+		.low = {0, 0, s->low[2]},
+		.high = {s->n[0], s->n[1], s->low[2] + s->n[2]}};
+	if (PARTS<Value> == 4)
+		TRY(quarter_volume(backend, what, axis, &slab, &volume, stride));
+	else
+		TRY(axis_volume(backend, what, axis, &volume, stride));
+	s->volume[axis] = volume;
+	return TOMOS_OK;
 }
 
-static tomos_status upright_run(
-	tomos_backend *backend, const ProjectRequest *what, const CudaNotes *, const CudaEpilogue *)
+template <class Value>
+static tomos_status launch(tomos_backend *backend, const ProjectRequest *what, const Sheets &s)
+{
+	const bool rays = s.weighting == WEIGHT_RAY && what->plan->rays.source != TOMOS_PARALLEL;
+	auto kernel = rays ? footprint_forward<Value, true> : footprint_forward<Value, false>;
+	TRY(cuda_take_shared((const void *)kernel));
+	kernel<<<dim3(cuda_blocks(s.columns, WARP, 1 << 30),
+			 cuda_blocks(s.count, s.together, 65535),
+			 cuda_blocks(s.rows, ROWS<Value> * WARPS / s.together, 65535)),
+		dim3(WARP, WARPS), WARPS *(int)sizeof(Spread<Value>),
+		device_of(backend)->stream>>>(s);
+	CUDA_LAUNCHED("projecting");
+	return TOMOS_OK;
+}
+
+/* Projects the slices of `s`. Scratch memory has the four rotated volumes in one order at a time. */
+template <class Value>
+static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what, Sheets s)
+{
+	for (int axis = 0; axis < 2; axis++) {
+		if (PARTS<Value> == 4)
+			s.volume[1 - axis] = NULL;
+		TRY(set_volume<Value>(backend, what, axis, &s));
+		if (PARTS<Value> == 4 || axis == 1)
+			TRY(launch<Value>(backend, what, s));
+	}
+	return TOMOS_OK;
+}
+
+template <class Value>
+static tomos_status run(tomos_backend *backend, const ProjectRequest *what, int direction)
 {
 	const Plan *plan = what->plan;
 	const CudaPlan *kept;
 	TRY(cuda_plan(backend, plan, &kept));
 	Sheets s = {.views = kept->views + what->first,
-		.count = what->count,
+		.count = what->count / PARTS<Value>,
+		.direction = direction,
 		.together = 1,
 		.weighting = plan->model.weight,
 		.rows = (int)plan->model.rows,
 		.columns = (int)plan->model.columns,
-		.volume = {NULL, what->volume},
 		.projections = what->projections};
 	for (int a = 0; a < 3; a++) {
 		s.low[a] = what->box.low[a];
@@ -397,16 +492,19 @@ static tomos_status upright_run(
 	}
 	while (s.together < WARPS && s.together * 2 <= s.count)
 		s.together *= 2;
-	TRY(volume_across(backend, what, s.n, &s.volume[0]));
-	const bool rays = s.weighting == WEIGHT_RAY && plan->rays.source != TOMOS_PARALLEL;
-	auto kernel = rays ? footprint_forward<true> : footprint_forward<false>;
-	TRY(cuda_take_shared((const void *)kernel));
-	kernel<<<dim3(cuda_blocks(s.columns, WARP, 1 << 30),
-			 cuda_blocks(s.count, s.together, 65535),
-			 cuda_blocks(s.rows, ROWS * WARPS / s.together, 65535)),
-		dim3(WARP, WARPS), WARPS *(int)sizeof(Spread), device_of(backend)->stream>>>(s);
-	CUDA_LAUNCHED("projecting");
+	const int64_t slices = PARTS<Value> == 4 ? quarter_slices(backend, what) : s.n[2];
+	for (; s.low[2] < what->box.high[2]; s.low[2] += slices) {
+		s.n[2] = (int)min64(slices, what->box.high[2] - s.low[2]);
+		TRY(run_slices<Value>(backend, what, s));
+	}
 	return TOMOS_OK;
+}
+
+static tomos_status upright_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *)
+{
+	const int direction = *notes_of<int>(notes);
+	return (direction ? run<float4> : run<float>)(backend, what, direction);
 }
 
 extern const CudaKernel cuda_footprint_forward_upright;

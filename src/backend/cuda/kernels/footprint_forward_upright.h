@@ -6,31 +6,32 @@
 #include "backend/cuda/kernels/footprint.h"
 
 enum {
-	WARP = 32,
-	WARPS = 8,
-	ROWS = 16,
 	UNITS = 96,   /* columns of voxels in shared memory, of a warp */
 	SEGMENT = 32, /* planes whose positions are counted from the same voxel */
 	BLOCKS = 2    /* per SM */
 };
 
+/* Detector rows of a warp. */
+template <class Value> constexpr int ROWS = PARTS<Value> == 4 ? 8 : 16;
+
 typedef struct {
 	const KernelView *views;
-	int64_t count;
+	int64_t count; /* views, or those of a quarter of the circle */
+	int direction; /* `quarter` of RayClass */
 	int together; /* neighbouring views of a block: 1, 2, 4 or 8 */
 	int weighting, rows, columns;
 	int64_t low[3];
 	double step[3];
 	int n[3];
-	const float *volume[2]; /* by axis a of the planes: [z][a][b] */
+	const void *volume[2]; /* by axis a of the planes: Value [z][a][b]; NULL: in another launch */
 	float *projections;
 } Sheets;
 
 /* Sums over rows of a column of voxels, and its footprint along a row. */
-typedef struct {
-	float sums[ROWS][UNITS];
+template <class Value> struct Spread {
+	Value sums[ROWS<Value>][UNITS];
 	float4 across[UNITS]; /* centre, narrow, reach, weight / wide */
-} Spread;
+};
 
 /* A view as a warp sees it from voxel (k0, b0, 0) of the box on. The voxel dk planes and db columns
  * farther has D = d, U - c D = u, where c is the warp's first detector column, and the lower edge
@@ -62,7 +63,7 @@ static __device__ int middle_of(
 }
 
 static __device__ __noinline__ void local_of(const Sheets &s, const KernelView *k,
-	const int axes[2], int row, int column, int k0, Local *to)
+	const int axes[2], int row, int rows, int column, int k0, Local *to)
 {
 	const int b0 = middle_of(s, k, axes, column, k0);
 	double at[3] = {0, 0, (double)s.low[2]};
@@ -75,7 +76,7 @@ static __device__ __noinline__ void local_of(const Sheets &s, const KernelView *
 	const double near = fmin(fmax(floor(z), -1e6), 1e6);
 	const FootprintHalf half = footprint_half(k, 0);
 	const double first = fabs(half.flat - half.bent * edge),
-		     last = fabs(half.flat - half.bent * (edge + ROWS));
+		     last = fabs(half.flat - half.bent * (edge + rows));
 	Local l = {.u = {(float)(footprint_affine(k->column, at) - c * depth)},
 		.d = {(float)depth},
 		.z = {(float)(z - near)},
@@ -114,13 +115,13 @@ static __device__ __forceinline__ float along(const float f[3], float dk, float 
 typedef struct {
 	float p, slope, half;
 	bool valid; /* the rays cross the planes */
-} Path;
+} Track;
 
-static __device__ __forceinline__ Path path_of(const Local &l, float c, int planes, int b0, int nb)
+static __device__ __forceinline__ Track path_of(const Local &l, float c, int planes, int b0, int nb)
 {
 	const float constant = fmaf(-c, l.d[0], l.u[0]), by_k = fmaf(-c, l.d[1], l.u[1]),
 		    by_b = fmaf(-c, l.d[2], l.u[2]);
-	Path path = {0, 0, 0, fabsf(by_b) > 0.05f * fabsf(by_k)};
+	Track path = {0, 0, 0, fabsf(by_b) > 0.05f * fabsf(by_k)};
 	if (!path.valid)
 		return path;
 	path.p = -constant / by_b;
@@ -164,7 +165,7 @@ static __device__ __forceinline__ int end_of(const Range &r, int dk)
 	       1;
 }
 
-static __device__ __forceinline__ Range range_of(const Path &path, int low, int high)
+static __device__ __forceinline__ Range range_of(const Track &path, int low, int high)
 {
 	Range r;
 	float half = path.half;
