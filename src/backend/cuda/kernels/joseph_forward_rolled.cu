@@ -1,5 +1,5 @@
-/* Joseph's forward projection of parallel rays in planes of constant z whose detector is rolled: the
- * ray of pixel (row, column) is at height z = z0 + zc column + zr row, and in a slice at a position
+/* Joseph's forward projection of parallel rays in planes of constant z, detector rolled: the ray of
+ * pixel (row, column) is at height z = z0 + zc column + zr row, and in a slice at a position
  * that is affine in row and column as well.
  *
  * Joseph's weights are products of those within a slice and those along z. A thread has one column
@@ -74,8 +74,8 @@ static __device__ Course course_of(const Rolled &s, const KernelView *k, double 
 		(float)(hypot(d[0] * s.grid.step[0], d[1] * s.grid.step[1]) / largest), a == 1};
 }
 
-/* Sums of the four slices of a thread at the positions p + offset[slice][slot]; T - 2 >= offset >= 0.
- * n: pixels per plane; step, plane: strides across and along the rays, in float4. */
+/* Sums of the four slices of a thread at the positions p + offset[slice][slot], with offsets from 0
+ * to T - 2. n: pixels per plane; step, plane: strides across and along the rays, in float4. */
 template <int T, int N>
 static __device__ __forceinline__ void follow(const float4 *from, double p, double slope,
 	int planes, int n, int64_t step, int64_t plane, const float offset[QUAD][SLOTS],
