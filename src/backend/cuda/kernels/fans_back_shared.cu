@@ -1,9 +1,9 @@
 /* Back projection of stacks of fans from detector rows in shared memory: all slices have the same
  * positions and weights.
  *
- * A block has 16 x 16 pixels and 64 slices. It copies the columns that its pixels need, a few
+ * A block has 16 x 16 pixels and 32 or 64 slices. It copies the columns that its pixels need, a few
  * views at a time, into one of two stages while the other is in use. A thread has a square of 2 x 2
- * pixels and 8 slices, and visits the columns within reach of any of the four pixels: a sample is
+ * pixels and 4 or 8 slices (QUADS float4), and visits the columns within reach of any of the four pixels: a sample is
  * read once for all of them. Pixel p falls on column U / D, both affine in p, and the ray of column
  * c is the line g = U - c D = 0 (fan.h).
  */
@@ -14,9 +14,7 @@
 enum {
 	SIDE = 16,
 	LANES = 8,
-	QUADS = 2, /* float4 of slices per thread */
-	LINE = QUADS * LANES,
-	SLICES = 4 * LINE,
+	SLICES = 64, /* most slices of a block */
 	THREADS = SIDE * SIDE / 4 * LANES,
 	LEAST_SLICES = 16,
 	STAGE_LINES =
@@ -36,6 +34,7 @@ typedef struct {
 	KernelModel model;
 	const KernelView *views;
 	int count, na, nb, quads;
+	int line;           /* float4 of slices per block and column: 8 or 16 */
 	int64_t low[2];     /* first pixel of the box */
 	int wide, together; /* columns copied per view; views per stage */
 	const float4 *from; /* [group][view][margin, columns, margin][quad of the group] */
@@ -120,12 +119,13 @@ static __device__ __noinline__ FansView fans_view(
 }
 
 /* Starts the copies of `views` views from `view` on, whose FansView are in `table`. */
-template <bool JOSEPH>
+template <bool JOSEPH, int QUADS>
 static __device__ void bring(const Fans &s, float4 *data, float2 *rays, const FansView *table,
 	int group, int view, int views)
 {
+	constexpr int LINE = QUADS * LANES;
 	const int64_t lines = s.model.columns + 2 * margin_of(s.wide);
-	const int quads = min((int)LINE, s.quads - group * LINE);
+	const int quads = min(LINE, s.quads - group * LINE);
 	for (int i = 0; i < views; i++, data += s.wide * LINE, rays += s.wide) {
 		const int first = table[i].first;
 		const float4 *from = s.from + (int64_t)group * s.count * lines * LINE +
@@ -164,10 +164,11 @@ static __device__ __forceinline__ float voxel_weight_of(
 }
 
 /* Adds a view to the square whose first pixel is (x, y) from the middle of the block. */
-template <bool JOSEPH>
+template <bool JOSEPH, int QUADS>
 static __device__ __forceinline__ void add_view(const Fans &s, const FansView &v,
 	const float4 *data, const float2 *rays, float x, float y, float4 sums[4][QUADS])
 {
+	constexpr int LINE = QUADS * LANES;
 	float u[4], d[4], e[4], w[4];
 #pragma unroll
 	for (int p = 0; p < 4; p++) {
@@ -204,6 +205,7 @@ static __device__ __forceinline__ void add_view(const Fans &s, const FansView &v
 	}
 }
 
+template <int QUADS>
 static __device__ void write_sums(
 	const Fans &s, const float4 sums[4][QUADS], int a, int b, int quad)
 {
@@ -219,10 +221,10 @@ static __device__ void write_sums(
 	}
 }
 
-/* Bytes of shared memory for stages of `lines` columns. */
-static int bytes_of(int lines)
+/* Bytes of shared memory for stages of `lines` columns of `line` float4. */
+static int bytes_of(int lines, int line)
 {
-	return BUFFERS * lines * (int)(LINE * sizeof(float4) + sizeof(float2)) +
+	return BUFFERS * lines * (int)(line * sizeof(float4) + sizeof(float2)) +
 	       NEAR * (int)sizeof(FansView);
 }
 
@@ -232,10 +234,11 @@ static __host__ __device__ int stage_lines(const Fans *s)
 }
 
 /* Adds up to NEAR views from `first` on. */
-template <bool JOSEPH>
+template <bool JOSEPH, int QUADS>
 static __device__ __forceinline__ void add_views(const Fans &s, float4 *memory, int a0, int b0,
 	int group, int first, float x, float y, float4 sums[4][QUADS])
 {
+	constexpr int LINE = QUADS * LANES;
 	const int lines = stage_lines(&s), count = min((int)NEAR, s.count - first);
 	FansView *table = (FansView *)(memory + BUFFERS * lines * LINE);
 	float2 *rays = (float2 *)(table + NEAR);
@@ -243,21 +246,21 @@ static __device__ __forceinline__ void add_views(const Fans &s, float4 *memory, 
 	for (int i = threadIdx.x; i < count; i += THREADS)
 		table[i] = fans_view<JOSEPH>(s, &s.views[first + i], a0, b0);
 	__syncthreads();
-	bring<JOSEPH>(s, memory, rays, table, group, first, min(s.together, count));
+	bring<JOSEPH, QUADS>(s, memory, rays, table, group, first, min(s.together, count));
 	for (int i = 0, stage = 0; i < count; i += s.together, stage ^= 1) {
 		const int next = i + s.together, other = stage ^ 1;
 		__pipeline_wait_prior(0);
 		__syncthreads(); /* this stage is complete, and the other one is free */
-		bring<JOSEPH>(s, memory + other * lines * LINE, rays + other * lines, table + next,
-			group, first + next, min(s.together, count - next));
+		bring<JOSEPH, QUADS>(s, memory + other * lines * LINE, rays + other * lines,
+			table + next, group, first + next, min(s.together, count - next));
 		for (int v = 0; v < min(s.together, count - i); v++)
-			add_view<JOSEPH>(s, table[i + v],
+			add_view<JOSEPH, QUADS>(s, table[i + v],
 				memory + (stage * lines + v * s.wide) * LINE + threadIdx.x % LANES,
 				rays + stage * lines + v * s.wide, x, y, sums);
 	}
 }
 
-template <bool JOSEPH>
+template <bool JOSEPH, int QUADS>
 static __global__ void __launch_bounds__(THREADS, 2) fans_back(const __grid_constant__ Fans s)
 {
 	extern __shared__ float4 memory[];
@@ -265,9 +268,10 @@ static __global__ void __launch_bounds__(THREADS, 2) fans_back(const __grid_cons
 	const int da = square % (SIDE / 2) * 2, db = square / (SIDE / 2) * 2;
 	float4 sums[4][QUADS] = {};
 	for (int first = 0; first < s.count; first += NEAR)
-		add_views<JOSEPH>(s, memory, a0, b0, blockIdx.z, first, (float)(da - SIDE / 2),
-			(float)(db - SIDE / 2), sums);
-	write_sums(s, sums, a0 + da, b0 + db, blockIdx.z * LINE + threadIdx.x % LANES);
+		add_views<JOSEPH, QUADS>(s, memory, a0, b0, blockIdx.z, first,
+			(float)(da - SIDE / 2), (float)(db - SIDE / 2), sums);
+	write_sums<QUADS>(
+		s, sums, a0 + da, b0 + db, blockIdx.z * (QUADS * LANES) + threadIdx.x % LANES);
 }
 
 /* 1 / h and the length of a step of every ray. */
@@ -323,7 +327,7 @@ static bool fans_applies(const ProjectRequest *what, CudaNotes *notes)
 	if (plan->model.clamp || plan->model.nearest || plan->model.planar ||
 		rays->source != TOMOS_FAN_PER_ROW || !rays->same_rows || rays->all.axis != 2 ||
 		what->count > 65535 || plan->model.columns > 1 << 22 ||
-		!cuda_has_shared(bytes_of(STAGE_LINES)))
+		!cuda_has_shared(bytes_of(STAGE_LINES, SLICES / 4)))
 		return false;
 	n->slices =
 		HatSlices{.s = 2, .a = 0, .b = 1, .first = rays->all.row, .sign = rays->all.sign};
@@ -342,16 +346,16 @@ static bool fans_applies(const ProjectRequest *what, CudaNotes *notes)
 static tomos_status bring_rows(tomos_backend *backend, const ProjectRequest *what, const Notes *n,
 	int64_t slice, int64_t slices, Fans *s, Transposed *x)
 {
-	const int64_t columns = what->plan->model.columns;
+	const int64_t columns = what->plan->model.columns, group = 4 * s->line;
 	const int64_t lines = what->count * (columns + 2 * margin_of(n->wide));
 	float *from;
 	*x = transposed_volume(what, &n->slices, slice, slices, 4);
 	TRY(cuda_scratch(
 		backend, SCRATCH_REORDERED, x->pitch * x->nj * x->nk, &x->inside, "slices"));
 	TRY(cuda_scratch(backend, SCRATCH_ROWS, x->pitch * lines, &from, "rows of slices"));
-	for (int64_t at = 0; at < slices; at += SLICES) {
+	for (int64_t at = 0; at < slices; at += group) {
 		Transposed y = transposed_views(
-			what, &n->slices, slice + at, min64(SLICES, slices - at), 4);
+			what, &n->slices, slice + at, min64(group, slices - at), 4);
 		y.inside = from + at * lines;
 		y.margin = margin_of(n->wide);
 		TRY(transpose_in(backend, &y));
@@ -366,14 +370,17 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	Fans s, int64_t slice, int64_t slices, const CudaEpilogue *epilogue)
 {
 	const bool joseph = what->kernel == KERNEL_joseph;
-	auto kernel = joseph ? fans_back<true> : fans_back<false>;
+	const int quads = slices <= SLICES / 2 ? 1 : 2;
+	auto kernel = quads == 1 ? (joseph ? fans_back<true, 1> : fans_back<false, 1>)
+				 : (joseph ? fans_back<true, 2> : fans_back<false, 2>);
 	Transposed x;
+	s.line = quads * LANES;
 	TRY(bring_rows(backend, what, n, slice, slices, &s, &x));
 	TRY(cuda_take_shared((const void *)kernel));
 	dim3 blocks(cuda_blocks(s.na, SIDE, 1 << 30), cuda_blocks(s.nb, SIDE, 65535),
-		cuda_blocks(s.quads, LINE, 65535));
-	kernel<<<blocks, THREADS, (size_t)bytes_of(stage_lines(&s)), device_of(backend)->stream>>>(
-		s);
+		cuda_blocks(s.quads, s.line, 65535));
+	kernel<<<blocks, THREADS, (size_t)bytes_of(stage_lines(&s), s.line),
+		device_of(backend)->stream>>>(s);
 	CUDA_LAUNCHED("back projecting fans");
 	return transpose_out(backend, &x, epilogue);
 }
