@@ -21,7 +21,8 @@ enum {
 		200, /* columns of all views of a stage, such that two blocks fit into an SM */
 	MOST_VIEWS = 8,
 	NEAR = 128, /* views whose FansView is in shared memory */
-	BUFFERS = 2
+	BUFFERS = 2,
+	USUAL = 4 /* columns that every square visits; more of them in a loop */
 };
 
 typedef struct {
@@ -130,7 +131,9 @@ static __device__ void bring(const Fans &s, float4 *data, float2 *rays, const Fa
 		const int first = table[i].first;
 		const float4 *from = s.from + (int64_t)group * s.count * lines * LINE +
 				     ((view + i) * lines + margin_of(s.wide) + first) * quads;
-		for (int j = threadIdx.x; j < s.wide * LINE; j += THREADS)
+		for (int j = threadIdx.x; j < s.wide * LINE && quads == LINE; j += THREADS)
+			__pipeline_memcpy_async(data + j, from + j, sizeof(float4));
+		for (int j = threadIdx.x; j < s.wide * LINE && quads < LINE; j += THREADS)
 			if (j % LINE < quads)
 				__pipeline_memcpy_async(data + j,
 					from + j / LINE * quads + j % LINE, sizeof(float4));
@@ -182,16 +185,17 @@ static __device__ __forceinline__ void add_view(const Fans &s, const FansView &v
 	}
 	const float low = fminf(fminf(e[0], e[1]), fminf(e[2], e[3])),
 		    high = fmaxf(fmaxf(e[0], e[1]), fmaxf(e[2], e[3]));
-	const float start = fmaxf(ceilf(low - v.reach), v.off),
+	const float start = fminf(
+			    fmaxf(ceilf(low - v.reach), v.off), v.off + (float)(s.wide - USUAL)),
 		    stop = fminf(high + v.reach, v.off + (float)(s.wide - 1));
 	data += (int)(start - v.off) * LINE;
 	rays += (int)(start - v.off);
-	for (float c = start; c <= stop; c++, data += LINE, rays++) {
+	auto add_column = [&](int i, float c) {
 		float4 sample[QUADS];
 #pragma unroll
 		for (int q = 0; q < QUADS; q++)
-			sample[q] = data[q * LANES];
-		const float2 ray = JOSEPH ? *rays : make_float2(0, 0);
+			sample[q] = data[i * LINE + q * LANES];
+		const float2 ray = JOSEPH ? rays[i] : make_float2(0, 0);
 #pragma unroll
 		for (int p = 0; p < 4; p++) {
 			const float share =
@@ -202,7 +206,12 @@ static __device__ __forceinline__ void add_view(const Fans &s, const FansView &v
 			for (int q = 0; q < QUADS; q++)
 				add_quad(&sums[p][q], share, sample[q]);
 		}
-	}
+	};
+#pragma unroll
+	for (int i = 0; i < USUAL; i++)
+		add_column(i, start + (float)i);
+	for (float c = start + (float)USUAL; c <= stop; c++, data += LINE, rays++)
+		add_column(USUAL, c);
 }
 
 template <int QUADS>
@@ -314,7 +323,7 @@ static double view_columns(const ProjectRequest *what, const KernelView *k)
 	if (!(near - slack > 1e-3 * far))
 		return 0;
 	double reach = what->kernel == KERNEL_joseph ? h / (near - slack) : 1;
-	return (SIDE - 1) * change / near + 2 * reach + 3;
+	return (SIDE - 1) * change / near + 2 * reach + 3 + (double)USUAL;
 }
 
 static bool fans_applies(const ProjectRequest *what, CudaNotes *notes)

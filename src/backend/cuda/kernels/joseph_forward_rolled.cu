@@ -14,7 +14,8 @@ enum {
 	TILE = 32,
 	QUAD = 4,
 	GROUP = 4, /* neighbouring views of a block, whose rays meet nearly the same pixels */
-	ROWS = 2,
+	ROWS = 4,
+	T = 3, /* pixels around the rays of a thread */
 	SEGMENT = 32,
 	LEAST_SLICES = 8,
 	SLOTS = 3,      /* rows of a slice in one pass */
@@ -26,7 +27,7 @@ enum {
 #define ROLLED_EDGE 1e-7
 
 typedef struct {
-	int taps, slots; /* pixels around the rays of a thread; most rows that meet a slice */
+	int slots; /* most rows that meet a slice */
 } Notes;
 
 typedef struct {
@@ -76,7 +77,7 @@ static __device__ Course course_of(const Rolled &s, const KernelView *k, double 
 
 /* Sums of the four slices of a thread at the positions p + offset[slice][slot], with offsets from 0
  * to T - 2. n: pixels per plane; step, plane: strides across and along the rays, in float4. */
-template <int T, int N>
+template <int N>
 static __device__ __forceinline__ void follow(const float4 *from, double p, double slope,
 	int planes, int n, int64_t step, int64_t plane, const float offset[QUAD][SLOTS],
 	float sums[SLOTS][QUAD])
@@ -160,8 +161,7 @@ static __device__ int most_of_warp(int value)
 	return value;
 }
 
-template <int T>
-static __global__ void __launch_bounds__(TILE *GROUP *ROWS, 3)
+static __global__ void __launch_bounds__(TILE *GROUP *ROWS, 1)
 	rolled_slices(const __grid_constant__ Rolled s)
 {
 	const int lane = threadIdx.x % s.lanes, rays = TILE / s.lanes;
@@ -182,11 +182,10 @@ static __global__ void __launch_bounds__(TILE *GROUP *ROWS, 3)
 	const int64_t step = course.along ? s.quads : line, plane = course.along ? line : s.quads;
 	const int planes = course.along ? s.nb : s.na, n = course.along ? s.na : s.nb;
 	if (slots < SLOTS)
-		follow<T, SLOTS - 1>(
+		follow<SLOTS - 1>(
 			s.from + quad, p, course.slope, planes, n, step, plane, offset, sums);
 	else
-		follow<T, SLOTS>(
-			s.from + quad, p, course.slope, planes, n, step, plane, offset, sums);
+		follow<SLOTS>(s.from + quad, p, course.slope, planes, n, step, plane, offset, sums);
 #pragma unroll
 	for (int w = 0; w < SLOTS; w++)
 		if (w < slots)
@@ -241,16 +240,15 @@ static bool view_applies(const ProjectRequest *what, const KernelView *k, Notes 
 	const double rows = (double)(QUAD - 1) / fabs(k->v[2]) + (double)SLOTS;
 	const int taps = (int)ceil(pr * rows - 1e-6) + 2;
 	const int slots = (int)ceil(2 / fabs(k->v[2]));
-	n->taps = n->taps > taps ? n->taps : taps;
 	n->slots = n->slots > slots ? n->slots : slots;
-	return n->taps <= 6 && n->slots <= MOST_SLOTS;
+	return taps <= T && n->slots <= MOST_SLOTS;
 }
 
 static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
 	Notes *n = notes_of<Notes>(notes);
-	*n = Notes{.taps = 3, .slots = 1};
+	*n = Notes{.slots = 1};
 	if (plan->model.clamp || plan->model.nearest || plan->model.planar ||
 		plan->rays.source != TOMOS_PARALLEL || plan->model.rows < LEAST_SLICES ||
 		what->box.high[2] - what->box.low[2] < LEAST_SLICES)
@@ -261,16 +259,13 @@ static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
 	return true;
 }
 
-static tomos_status run_pass(tomos_backend *backend, const Notes *n, const Rolled *s)
+static tomos_status run_pass(tomos_backend *backend, const Rolled *s)
 {
 	cudaStream_t stream = device_of(backend)->stream;
 	const int wide = TILE / s->lanes;
 	const dim3 blocks(cuda_blocks(s->columns, wide * ROWS, 1 << 30),
 		cuda_blocks(s->count, GROUP, 65535), cuda_blocks(s->quads, s->lanes, 65535));
-	(n->taps == 3 ? rolled_slices<3>
-		: n->taps == 4
-			? rolled_slices<4>
-			: rolled_slices<6>)<<<blocks, dim3(TILE, GROUP * ROWS), 0, stream>>>(*s);
+	rolled_slices<<<blocks, dim3(TILE, GROUP * ROWS), 0, stream>>>(*s);
 	CUDA_LAUNCHED("projecting slices");
 	rolled_rows<<<dim3(cuda_blocks(s->columns, TILE, 1 << 30),
 			      cuda_blocks(s->rows, HIGH, 65535), cuda_blocks(s->count, 1, 65535)),
@@ -308,7 +303,7 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 		part.count = min64(views, all - first);
 		part.to += first * s.rows * s.columns;
 		for (part.slot = 0; part.slot < n->slots; part.slot += SLOTS)
-			TRY(run_pass(backend, n, &part));
+			TRY(run_pass(backend, &part));
 	}
 	return TOMOS_OK;
 }
