@@ -1,11 +1,11 @@
 /* Back projection of stacks of fans from detector rows in shared memory: all slices have the same
  * positions and weights.
  *
- * A block has 16 x 16 pixels and 32 or 64 slices. It copies the columns that its pixels need, a few
- * views at a time, into one of two stages while the other is in use. A thread has a square of 2 x 2
- * pixels and 4 or 8 slices (QUADS float4), and visits the columns within reach of any of the four pixels: a sample is
- * read once for all of them. Pixel p falls on column U / D, both affine in p, and the ray of column
- * c is the line g = U - c D = 0 (fan.h).
+ * A block has 16 x 16 pixels and 32 or 64 slices. It copies the columns that its pixels need, a
+ * few views at a time, into one of two stages while the other is in use. A thread has a square of
+ * 2 x 2 pixels and 8 or 16 slices (QUADS float4), and visits the columns within reach of any of the
+ * four pixels: a sample is read once for all of them, and a weight serves all slices. Pixel p falls
+ * on column U / D, both affine in p, and the ray of column c is the line g = U - c D = 0 (fan.h).
  */
 #include <cuda_pipeline.h>
 #include "backend/cuda/kernels/transpose.h"
