@@ -13,7 +13,7 @@
 
 enum {
 	SIDE = 16,
-	LANES = 8,
+	LANES = 4,
 	SLICES = 64, /* most slices of a block */
 	THREADS = SIDE * SIDE / 4 * LANES,
 	LEAST_SLICES = 16,
@@ -379,9 +379,9 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	Fans s, int64_t slice, int64_t slices, const CudaEpilogue *epilogue)
 {
 	const bool joseph = what->kernel == KERNEL_joseph;
-	const int quads = slices <= SLICES / 2 ? 1 : 2;
-	auto kernel = quads == 1 ? (joseph ? fans_back<true, 1> : fans_back<false, 1>)
-				 : (joseph ? fans_back<true, 2> : fans_back<false, 2>);
+	const int quads = slices <= SLICES / 2 ? 2 : 4;
+	auto kernel = quads == 2 ? (joseph ? fans_back<true, 2> : fans_back<false, 2>)
+				 : (joseph ? fans_back<true, 4> : fans_back<false, 4>);
 	Transposed x;
 	s.line = quads * LANES;
 	TRY(bring_rows(backend, what, n, slice, slices, &s, &x));

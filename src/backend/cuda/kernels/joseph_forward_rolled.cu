@@ -14,7 +14,7 @@ enum {
 	TILE = 32,
 	QUAD = 4,
 	GROUP = 4, /* neighbouring views of a block, whose rays meet nearly the same pixels */
-	ROWS = 4,
+	ROWS = 2,
 	T = 3, /* pixels around the rays of a thread */
 	SEGMENT = 32,
 	LEAST_SLICES = 8,
@@ -92,7 +92,7 @@ static __device__ __forceinline__ void follow(const float4 *from, double p, doub
 		const float f = (float)(start - whole);
 		const int base = (int)whole, end = min((int)SEGMENT, planes - k0);
 		const float4 *line = from + k0 * plane;
-#pragma unroll 2
+#pragma unroll 4
 		for (int k = 0; k < end; k++, line += plane) {
 			const float at = fmaf((float)k, rate, f), lowest = floorf(at);
 			const int i = base + (int)lowest;
@@ -161,7 +161,7 @@ static __device__ int most_of_warp(int value)
 	return value;
 }
 
-static __global__ void __launch_bounds__(TILE *GROUP *ROWS, 1)
+static __global__ void __launch_bounds__(TILE *GROUP *ROWS, 2)
 	rolled_slices(const __grid_constant__ Rolled s)
 {
 	const int lane = threadIdx.x % s.lanes, rays = TILE / s.lanes;
