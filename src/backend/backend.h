@@ -49,6 +49,7 @@ typedef struct {
 	PlanCache *cache; /* owned; filled by backends, also of a constant plan */
 	bool plain;       /* reference kernels only */
 	PlanData data;
+	int every; /* its columns are every n-th column of a detector (slices_plan); 0: all */
 } Plan;
 
 tomos_status plan_make(

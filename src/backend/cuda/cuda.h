@@ -33,7 +33,7 @@ enum {
 	SCRATCH_REORDERED, /* volume or views in the order that the kernel reads, or partial sums */
 	SCRATCH_ROWS,      /* detector rows of slices, or paths of rays */
 	SCRATCH_LISTS,     /* order of the views, largest weight, texels */
-	SCRATCH_FACTORS,   /* factors of each pixel of a slice (find_factors) */
+	SCRATCH_FACTORS,   /* factors of each pixel of a slice (find_factors), or rows of slices */
 	SCRATCHES
 };
 
@@ -237,7 +237,8 @@ typedef struct {
 	KernelView *views;
 	void *slots[KEPT_SLOTS];
 	CudaChoice choices[CHOICES];
-	int next; /* choice to be replaced next */
+	int next;           /* choice to be replaced next */
+	Plan *slices[2][2]; /* of slices_resampled.cu: Joseph's or voxel-driven, by Direction */
 } CudaPlan;
 
 /* Device data of a plan; uploads the views at the first call. */

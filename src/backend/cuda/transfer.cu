@@ -1,5 +1,5 @@
 /* Transfers between host arrays and the device, and the device data of plans. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/kernels/hat.h"
 
 enum { STAGE_FLOATS = 8 << 20 };
 
@@ -294,6 +294,8 @@ static void plan_release(tomos_backend *backend, void *data)
 	for (int i = 0; i < KEPT_SLOTS; i++)
 		cudaFree(kept->slots[i]);
 	(void)cudaGetLastError();
+	for (int i = 0; i < 4; i++)
+		slices_plan_free(kept->slices[i / 2][i % 2]);
 	mem_free(kept);
 }
 

@@ -17,7 +17,7 @@ HatView hat_view(const Plan *plan, int64_t view, const HatSlices *slices, int ke
 	bool along_b = fabs(db) > fabs(da);
 	hat.along = along_b;
 	if (kernel == KERNEL_voxel) {
-		hat.h = 1;
+		hat.h = 1 / (float)(plan->every > 1 ? plan->every : 1);
 		hat.weight = plan->model.weight == WEIGHT_RAY ? (float)k->mass : 1;
 	} else {
 		double length = hypot(da * plan->whole.step[a], db * plan->whole.step[b]);
@@ -42,7 +42,7 @@ static double hat_reach(const ProjectRequest *what, HatSlices *slices)
 	return most * rounding;
 }
 
-bool hat_slices(const ProjectRequest *what, HatSlices *slices)
+bool hat_find(const ProjectRequest *what, HatSlices *slices)
 {
 	const Plan *plan = what->plan;
 	const RayClass *rays = &plan->rays;
@@ -55,5 +55,11 @@ bool hat_slices(const ProjectRequest *what, HatSlices *slices)
 		.b = s == 2 ? 1 : 2,
 		.first = rays->all.row,
 		.sign = sign};
-	return (slices->reach = hat_reach(what, slices)) <= MOST_REACH;
+	slices->reach = hat_reach(what, slices);
+	return true;
+}
+
+bool hat_slices(const ProjectRequest *what, HatSlices *slices)
+{
+	return hat_find(what, slices) && slices->reach <= MOST_REACH;
 }

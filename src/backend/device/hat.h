@@ -26,9 +26,17 @@ typedef struct {
 	float weight; /* largest weight of a view */
 } HatSlices;
 
-/* Whether the request has such views, with hats of half width two pixels or columns at most. */
+/* Whether the request has such views. */
+bool hat_find(const ProjectRequest *what, HatSlices *slices);
+/* The same, with hats of half width two pixels or columns at most. */
 bool hat_slices(const ProjectRequest *what, HatSlices *slices);
 /* The hat function of a view. */
 HatView hat_view(const Plan *plan, int64_t view, const HatSlices *slices, int kernel);
+
+/* Parallel rays in planes across an axis: a plan whose detector has one row per slice of the grid,
+ * and each view `every` times, with every n-th of its columns, from the first, the second ... on.
+ * Its rays and its scan have no list of views. */
+tomos_status slices_plan(Plan **slices, const Plan *whole, int every);
+void slices_plan_free(Plan *slices);
 
 #endif

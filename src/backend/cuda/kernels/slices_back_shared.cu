@@ -71,8 +71,8 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	Rows s;
 	Transposed x;
 	TRY(rows_fill(backend, what, l, views, slice, slices, L::SLICES, &s, &x));
-	auto kernel =
-		what->kernel == KERNEL_voxel ? rows_back<QUADS, false> : rows_back<QUADS, true>;
+	bool narrow = what->kernel != KERNEL_voxel || what->plan->every > 1;
+	auto kernel = narrow ? rows_back<QUADS, true> : rows_back<QUADS, false>;
 	CUDA_TRY(cudaFuncSetAttribute((const void *)kernel,
 			 cudaFuncAttributeMaxDynamicSharedMemorySize, L::BYTES),
 		"asking for shared memory");

@@ -64,7 +64,7 @@ bool tensor_slices(const ProjectRequest *what, HatSlices *slices)
 	const Plan *plan = what->plan;
 	int64_t low, high;
 	if (plan->model.planar || plan->model.columns > INT32_MAX / 2 / CHUNK ||
-		!hat_slices(what, slices))
+		!(what->direction == FORWARD ? hat_find : hat_slices)(what, slices))
 		return false;
 	slices_range(what, slices, &low, &high);
 	return high - low >= TENSOR_LEAST_SLICES;

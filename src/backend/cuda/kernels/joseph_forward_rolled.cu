@@ -1,0 +1,337 @@
+/* Joseph's forward projection of parallel rays in planes of constant z, detector rolled: the ray of
+ * pixel (row, column) is at height z = z0 + zc column + zr row, and in a slice at a position
+ * that is affine in row and column as well.
+ *
+ * Joseph's weights are products of those within a slice and those along z. A thread has one column
+ * and four slices, which are the fastest axis of a transposed volume. Each slice is met by the rays
+ * of the few rows within one slice of it, which are pr pixels apart: the thread reads the pixels
+ * around all of these rays once, and interpolates at the position of each. A second kernel
+ * interpolates along z.
+ */
+#include "backend/cuda/kernels/transpose.h"
+
+enum {
+	TILE = 32,
+	QUAD = 4,
+	GROUP = 4, /* neighbouring views of a block, whose rays meet nearly the same pixels */
+	ROWS = 2,
+	T = 3, /* pixels around the rays of a thread */
+	SEGMENT = 32,
+	LEAST_SLICES = 8,
+	SLOTS = 3,      /* rows of a slice in one pass */
+	MOST_SLOTS = 9, /* in all passes */
+	HIGH = 8
+};
+
+/* Rows and slices within this distance of one slice have no weight. */
+#define ROLLED_EDGE 1e-7
+
+typedef struct {
+	int slots; /* most rows that meet a slice */
+} Notes;
+
+typedef struct {
+	KernelGrid grid;
+	const KernelView *views;
+	int64_t count, columns, rows;
+	int na, nb;           /* pixels of the box */
+	int64_t low_a, low_b; /* first pixel of the box */
+	int64_t low, slices;  /* of this pass */
+	int quads, lanes;     /* number of float4, four slices each; quads per warp */
+	int slot;             /* first slot of this pass */
+	const float4 *from;   /* [b][a][quad] */
+	float4 *sums;         /* [slot of the pass][view][column][quad] */
+	float *to;
+} Rolled;
+
+/* The first row whose ray is less than one slice from `slice` in a column. */
+static __device__ double first_row(const KernelView *k, double slice, double column)
+{
+	const double middle = (slice - k->first[2] - column * k->u[2]) / k->v[2];
+	return floor(middle - (1 - ROLLED_EDGE) / fabs(k->v[2])) + 1;
+}
+
+/* ---- within the slices ----------------------------------------------------------------------- */
+
+/* Rays of a column: in plane 0 of the box, that of row 0 is at p, others pr per row away. */
+typedef struct {
+	double p, pr, slope;
+	float weight;
+	bool along; /* planes are across b */
+} Course;
+
+static __device__ Course course_of(const Rolled &s, const KernelView *k, double column)
+{
+	double d[2] = {k->src[0], k->src[1]};
+	const double largest = fmax(fabs(d[0]), fabs(d[1]));
+	d[0] = fabs(d[0]) < 1e-12 * largest ? 0 : d[0];
+	d[1] = fabs(d[1]) < 1e-12 * largest ? 0 : d[1];
+	const int a = fabs(d[0]) >= fabs(d[1]) ? 0 : 1, b = 1 - a;
+	const double slope = d[b] / d[a], low_a = (double)(a ? s.low_b : s.low_a),
+		     low_b = (double)(a ? s.low_a : s.low_b);
+	const double start_a = k->first[a] + column * k->u[a] - low_a,
+		     start_b = k->first[b] + column * k->u[b] - low_b;
+	return Course{start_b - start_a * slope, k->v[b] - k->v[a] * slope, slope,
+		(float)(hypot(d[0] * s.grid.step[0], d[1] * s.grid.step[1]) / largest), a == 1};
+}
+
+/* Sums of the four slices of a thread at the positions p + offset[slice][slot], with offsets from 0
+ * to T - 2. n: pixels per plane; step, plane: strides across and along the rays, in float4. */
+template <int N>
+static __device__ __forceinline__ void follow(const float4 *from, double p, double slope,
+	int planes, int n, int64_t step, int64_t plane, const float offset[QUAD][SLOTS],
+	float sums[SLOTS][QUAD])
+{
+	const float rate = (float)slope;
+	float first[QUAD] = {0}, more[N][QUAD] = {{0}};
+	for (int k0 = 0; k0 < planes; k0 += SEGMENT) {
+		const double start = p + k0 * slope, whole = floor(start);
+		const double last = start + SEGMENT * slope;
+		if (fmax(start, last) < -T || fmin(start, last) > n)
+			continue;
+		const float f = (float)(start - whole);
+		const int base = (int)whole, end = min((int)SEGMENT, planes - k0);
+		const float4 *line = from + k0 * plane;
+#pragma unroll 4
+		for (int k = 0; k < end; k++, line += plane) {
+			const float at = fmaf((float)k, rate, f), lowest = floorf(at);
+			const int i = base + (int)lowest;
+			float x[T][QUAD];
+#pragma unroll
+			for (int t = 0; t < T; t++) {
+				float4 v = {0, 0, 0, 0};
+				if ((unsigned)(i + t) < (unsigned)n)
+					v = __ldg(line + (i + t) * step);
+				x[t][0] = v.x;
+				x[t][1] = v.y;
+				x[t][2] = v.z;
+				x[t][3] = v.w;
+			}
+#pragma unroll
+			for (int j = 0; j < QUAD; j++) {
+				first[j] += x[0][j];
+#pragma unroll
+				for (int t = 0; t + 1 < T; t++) {
+					const float rise = x[t + 1][j] - x[t][j],
+						    away = at - lowest - (float)t;
+#pragma unroll
+					for (int w = 0; w < N; w++)
+						more[w][j] = fmaf(__saturatef(away + offset[j][w]),
+							rise, more[w][j]);
+				}
+			}
+		}
+	}
+#pragma unroll
+	for (int w = 0; w < N; w++)
+#pragma unroll
+		for (int j = 0; j < QUAD; j++)
+			sums[w][j] = first[j] + more[w][j];
+}
+
+/* Rows of the four slices, relative to the ray of the lowest position. Returns the number of slots
+ * of which some row is on the detector and meets its slice. */
+static __device__ int find_offsets(const Rolled &s, const KernelView *k, const Course &course,
+	int64_t slice, int64_t column, float offset[QUAD][SLOTS], double *p)
+{
+	double row[QUAD], low = 1e300;
+	int slots = 0;
+	for (int j = 0; j < QUAD; j++) {
+		const double z = (double)(slice + j);
+		row[j] = first_row(k, z, (double)column) + s.slot;
+		for (int w = 0; w < SLOTS; w++) {
+			const double r = row[j] + w;
+			const double height = k->first[2] + (double)column * k->u[2] + r * k->v[2];
+			low = fmin(low, course.pr * r);
+			if (r >= 0 && r < (double)s.rows && fabs(height - z) < 1)
+				slots = max(slots, w + 1);
+		}
+	}
+	for (int j = 0; j < QUAD; j++)
+		for (int w = 0; w < SLOTS; w++)
+			offset[j][w] = (float)(course.pr * (row[j] + w) - low);
+	*p = course.p + low;
+	return slots;
+}
+
+static __device__ int most_of_warp(int value)
+{
+	for (int apart = TILE / 2; apart > 0; apart /= 2)
+		value = max(value, __shfl_xor_sync(~0u, value, apart));
+	return value;
+}
+
+static __global__ void __launch_bounds__(TILE *GROUP *ROWS, 2)
+	rolled_slices(const __grid_constant__ Rolled s)
+{
+	const int lane = threadIdx.x % s.lanes, rays = TILE / s.lanes;
+	const int quad = blockIdx.z * s.lanes + lane;
+	const int64_t column =
+		((int64_t)blockIdx.x * ROWS + threadIdx.y / GROUP) * rays + threadIdx.x / s.lanes;
+	const int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y % GROUP;
+	const bool inside = quad < s.quads && column < s.columns && view < s.count;
+	const KernelView *k = &s.views[inside ? view : 0];
+	const Course course = course_of(s, k, (double)column);
+	float offset[QUAD][SLOTS], sums[SLOTS][QUAD];
+	double p;
+	int slots = find_offsets(s, k, course, s.low + quad * QUAD, column, offset, &p);
+	slots = most_of_warp(inside ? slots : 0);
+	if (!inside || slots == 0)
+		return;
+	const int64_t line = (int64_t)s.na * s.quads;
+	const int64_t step = course.along ? s.quads : line, plane = course.along ? line : s.quads;
+	const int planes = course.along ? s.nb : s.na, n = course.along ? s.na : s.nb;
+	if (slots < SLOTS)
+		follow<SLOTS - 1>(
+			s.from + quad, p, course.slope, planes, n, step, plane, offset, sums);
+	else
+		follow<SLOTS>(s.from + quad, p, course.slope, planes, n, step, plane, offset, sums);
+#pragma unroll
+	for (int w = 0; w < SLOTS; w++)
+		if (w < slots)
+			s.sums[((w * s.count + view) * s.columns + column) * s.quads + quad] =
+				make_float4(course.weight * sums[w][0], course.weight * sums[w][1],
+					course.weight * sums[w][2], course.weight * sums[w][3]);
+}
+
+/* ---- along z --------------------------------------------------------------------------------- */
+
+/* Adds to each pixel the two slices around its ray, if their sums are in this pass. */
+static __global__ void __launch_bounds__(TILE *HIGH) rolled_rows(const __grid_constant__ Rolled s)
+{
+	const int64_t column = (int64_t)blockIdx.x * TILE + threadIdx.x,
+		      row = (int64_t)blockIdx.y * HIGH + threadIdx.y;
+	if (column >= s.columns || row >= s.rows)
+		return;
+	for (int64_t view = blockIdx.z; view < s.count; view += gridDim.z) {
+		const KernelView *k = &s.views[view];
+		const double z = k->first[2] + (double)column * k->u[2] + (double)row * k->v[2];
+		float sum = 0;
+		for (int i = 0; i < 2; i++) {
+			const double slice = floor(z) + i, weight = 1 - fabs(z - slice);
+			const double w = (double)row - first_row(k, slice, (double)column) - s.slot;
+			const double n = slice - (double)s.low;
+			if (!(n >= 0 && n < (double)s.slices && w >= 0 && w < SLOTS))
+				continue;
+			const float *from =
+				(const float *)(s.sums +
+						(((int)w * s.count + view) * s.columns + column) *
+							s.quads) +
+				(int)n;
+			sum = fmaf((float)weight, __ldg(from), sum);
+		}
+		s.to[(view * s.rows + row) * s.columns + column] += sum;
+	}
+}
+
+/* ---- a whole request ------------------------------------------------------------------------- */
+
+/* Whether the rays of a view stay in planes of constant z; taps, slots: what it needs. */
+static bool view_applies(const ProjectRequest *what, const KernelView *k, Notes *n)
+{
+	const double x = fabs(k->src[0]), y = fabs(k->src[1]), most = fmax(x, y);
+	const int a = x >= y ? 0 : 1, b = 1 - a;
+	const double way = (double)(what->plan->grid.n[0] + what->plan->grid.n[1]) +
+			   fabs(k->first[0]) + fabs(k->first[1]);
+	if (!(fabs(k->src[2]) * way <= RAY_TOLERANCE * most) || !(fabs(k->v[2]) > 1e-3))
+		return false;
+	const double pr = fabs(k->v[b] - k->v[a] * k->src[b] / k->src[a]);
+	/* The rows of four slices, of which each has SLOTS from its first one on. */
+	const double rows = (double)(QUAD - 1) / fabs(k->v[2]) + (double)SLOTS;
+	const int taps = (int)ceil(pr * rows - 1e-6) + 2;
+	const int slots = (int)ceil(2 / fabs(k->v[2]));
+	n->slots = n->slots > slots ? n->slots : slots;
+	return taps <= T && n->slots <= MOST_SLOTS;
+}
+
+static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
+{
+	const Plan *plan = what->plan;
+	Notes *n = notes_of<Notes>(notes);
+	*n = Notes{.slots = 1};
+	if (plan->model.clamp || plan->model.nearest || plan->model.planar ||
+		plan->rays.source != TOMOS_PARALLEL || plan->model.rows < LEAST_SLICES ||
+		what->box.high[2] - what->box.low[2] < LEAST_SLICES)
+		return false;
+	for (int64_t i = 0; i < what->count; i++)
+		if (!view_applies(what, &plan->views[what->first + i], n))
+			return false;
+	return true;
+}
+
+static tomos_status run_pass(tomos_backend *backend, const Rolled *s)
+{
+	cudaStream_t stream = device_of(backend)->stream;
+	const int wide = TILE / s->lanes;
+	const dim3 blocks(cuda_blocks(s->columns, wide * ROWS, 1 << 30),
+		cuda_blocks(s->count, GROUP, 65535), cuda_blocks(s->quads, s->lanes, 65535));
+	rolled_slices<<<blocks, dim3(TILE, GROUP * ROWS), 0, stream>>>(*s);
+	CUDA_LAUNCHED("projecting slices");
+	rolled_rows<<<dim3(cuda_blocks(s->columns, TILE, 1 << 30),
+			      cuda_blocks(s->rows, HIGH, 65535), cuda_blocks(s->count, 1, 65535)),
+		dim3(TILE, HIGH), 0, stream>>>(*s);
+	CUDA_LAUNCHED("interpolating between slices");
+	return TOMOS_OK;
+}
+
+/* Views of a pass: as many as fit into scratch memory; a multiple of the views of a block. */
+static int64_t views_of_pass(const tomos_backend *backend, const Rolled *s)
+{
+	const int64_t view = (int64_t)SLOTS * s->columns * s->quads * QUAD;
+	const int64_t most = device_of(backend)->slices_most / view / GROUP * GROUP;
+	return min64(max64(most, GROUP), min64(s->count, GROUP * (int64_t)65535));
+}
+
+static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what, const Notes *n,
+	const HatSlices *l, Rolled s)
+{
+	Transposed x = transposed_volume(what, l, s.low, s.slices, QUAD);
+	TRY(cuda_scratch(backend, SCRATCH_REORDERED, x.pitch * x.nj * x.nk, &x.inside, "slices"));
+	s.quads = (int)(x.pitch / QUAD);
+	for (s.lanes = 1; s.lanes < s.quads && s.lanes < TILE;)
+		s.lanes *= 2;
+	s.from = (const float4 *)x.inside;
+	const int64_t views = views_of_pass(backend, &s), all = s.count;
+	float *sums;
+	TRY(cuda_scratch(backend, SCRATCH_ROWS, SLOTS * views * s.columns * s.quads * QUAD, &sums,
+		"rows of slices"));
+	s.sums = (float4 *)sums;
+	TRY(transpose_in(backend, &x));
+	for (int64_t first = 0; first < all; first += views) {
+		Rolled part = s;
+		part.views += first;
+		part.count = min64(views, all - first);
+		part.to += first * s.rows * s.columns;
+		for (part.slot = 0; part.slot < n->slots; part.slot += SLOTS)
+			TRY(run_pass(backend, &part));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status rolled_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *)
+{
+	const Plan *plan = what->plan;
+	const HatSlices l = {.s = 2, .a = 0, .b = 1, .sign = 1};
+	const CudaPlan *kept;
+	TRY(cuda_plan(backend, plan, &kept));
+	const int64_t most = slices_at_once(backend, what, &l, SlicesScratch{QUAD, 1, 0, 0});
+	Rolled s = {.grid = plan->whole,
+		.views = kept->views + what->first,
+		.count = what->count,
+		.columns = plan->model.columns,
+		.rows = plan->model.rows,
+		.na = (int)(what->box.high[0] - what->box.low[0]),
+		.nb = (int)(what->box.high[1] - what->box.low[1]),
+		.low_a = what->box.low[0],
+		.low_b = what->box.low[1],
+		.to = what->projections};
+	for (s.low = what->box.low[2]; s.low < what->box.high[2]; s.low += most) {
+		s.slices = min64(most, what->box.high[2] - s.low);
+		TRY(run_slices(backend, what, notes_of<Notes>(notes), &l, s));
+	}
+	return TOMOS_OK;
+}
+
+extern const CudaKernel cuda_joseph_forward_rolled;
+const CudaKernel cuda_joseph_forward_rolled = {rolled_applies, rolled_run};

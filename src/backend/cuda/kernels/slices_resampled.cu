@@ -1,0 +1,285 @@
+/* Stacks of slices that are not as high as detector rows or lie between them, and voxels wider than
+ * a pixel: a stack kernel projects onto a virtual detector (slices_plan), which has one row per
+ * slice, and the weights along z are applied between its rows and those of the scan.
+ *
+ * Back projection may need a hat function wider than the two columns that the stack kernels meet.
+ * Among every n-th column it is n times narrower, so that each view becomes n virtual views of
+ * every n-th column. Weights are products of those within a slice and those along z, so both steps
+ * are exact.
+ */
+#include "backend/cuda/kernels/transpose.h"
+
+enum { MOST_EVERY = 8, LEAST_SLICES = 16, WIDE = 128 };
+
+/* Kernels for the virtual stack; those before the last one are faster, where they apply. */
+extern const CudaKernel cuda_slices_forward_wgmma_half, cuda_slices_forward_wgmma_split,
+	cuda_slices_forward_l1, cuda_slices_back_wgmma_half, cuda_slices_back_wgmma_split,
+	cuda_slices_back_mma, cuda_slices_back_shared, cuda_slices_back_l1;
+enum { FORWARDS = 3, BACKS = 5 };
+static const CudaKernel *const forwards[FORWARDS] = {
+	&cuda_slices_forward_wgmma_half, &cuda_slices_forward_wgmma_split, &cuda_slices_forward_l1};
+static const CudaKernel *const backs[BACKS] = {&cuda_slices_back_wgmma_half,
+	&cuda_slices_back_wgmma_split, &cuda_slices_back_mma, &cuda_slices_back_shared,
+	&cuda_slices_back_l1};
+
+typedef struct {
+	int every;
+} Resampled;
+
+/* ---- the virtual stack ----------------------------------------------------------------------- */
+
+/* The first kernel for the stack; fast: without the last one. */
+static const CudaKernel *stack_kernel(const ProjectRequest *stack, bool fast, CudaNotes *notes)
+{
+	const bool forward = stack->direction == FORWARD;
+	const CudaKernel *const *list = forward ? forwards : backs;
+	for (int i = 0; i < (forward ? FORWARDS : BACKS) - fast; i++)
+		if (list[i]->applies(stack, notes))
+			return list[i];
+	return NULL;
+}
+
+/* The request for `count` views from `first` on (of the request `what`), with the plan `slices`. */
+static ProjectRequest stack_request(
+	const ProjectRequest *what, const Plan *slices, int64_t first, int64_t count)
+{
+	ProjectRequest stack = *what;
+	stack.plan = slices;
+	stack.first = (what->first + first) * slices->every;
+	stack.count = count * slices->every;
+	return stack;
+}
+
+static bool has_kernel(const ProjectRequest *what, int every, bool fast)
+{
+	Plan *slices;
+	CudaNotes notes;
+	if (slices_plan(&slices, what->plan, every) != TOMOS_OK)
+		return false;
+	ProjectRequest stack = stack_request(what, slices, -what->first, what->plan->scan->count);
+	const bool found = stack_kernel(&stack, fast, &notes) != NULL;
+	slices_plan_free(slices);
+	return found;
+}
+
+static int slices_axis(const RayClass *rays)
+{
+	return rays_are(rays, RAYS_IN_SLICE) ? rays->all.axis : 2;
+}
+
+static bool resampled_applies(const ProjectRequest *what, CudaNotes *notes)
+{
+	const Plan *plan = what->plan;
+	const RayClass *rays = &plan->rays;
+	const bool in_slice = rays_are(rays, RAYS_IN_SLICE);
+	int *every = &notes_of<Resampled>(notes)->every, axis = slices_axis(rays);
+	if (plan->every || plan->model.planar || plan->model.clamp || plan->model.nearest ||
+		rays->source != TOMOS_PARALLEL ||
+		!(in_slice || rays_are(rays, RAYS_LEVEL | RAYS_IN_SHEET)) ||
+		what->box.high[axis] - what->box.low[axis] < LEAST_SLICES)
+		return false;
+	const int most = what->direction == FORWARD ? 1 : MOST_EVERY;
+	for (*every = in_slice ? 2 : 1; *every <= most; ++*every)
+		if (has_kernel(what, *every, true))
+			return true;
+	*every = 1;
+	return !in_slice && has_kernel(what, 1, false);
+}
+
+/* ---- rows of slices and of the scan ---------------------------------------------------------- */
+
+/* Projections of the scan [view][row][column], and of the stack [view][of every][slice][column /
+ * every]. low: first slice. */
+typedef struct {
+	const KernelView *views;
+	int64_t count, rows, columns, slices, low;
+	int axis, every;
+	bool joseph;
+	float *scan, *stack;
+} Between;
+
+static __device__ float *stack_sample(const Between &b, int64_t view, int64_t slice, int64_t column)
+{
+	const int64_t wide = (b.columns + b.every - 1) / b.every;
+	return b.stack + ((view * b.every + column % b.every) * b.slices + slice) * wide +
+	       column / b.every;
+}
+
+/* Heights of a view: slice n is at row f n + at; half: half width of the hat along z, in rows. */
+typedef struct {
+	double f, at, half;
+} Heights;
+
+static __device__ Heights heights_of(const Between &b, int64_t view)
+{
+	const KernelView *k = &b.views[view];
+	const double f = k->row[b.axis];
+	return Heights{f, k->row[3] + f * (double)b.low, b.joseph ? fabs(f) : 1};
+}
+
+static __device__ float height_weight(const Heights &h, int64_t row, int64_t slice)
+{
+	return (float)fmax(1 - fabs((double)row - h.f * (double)slice - h.at) / h.half, 0.);
+}
+
+/* Adds to each row the slices that it meets. */
+static __global__ void __launch_bounds__(WIDE) rows_from_slices(const __grid_constant__ Between b)
+{
+	const int64_t column = (int64_t)blockIdx.x * WIDE + threadIdx.x, row = blockIdx.y;
+	if (column >= b.columns)
+		return;
+	for (int64_t view = blockIdx.z; view < b.count; view += gridDim.z) {
+		const Heights h = heights_of(b, view);
+		const double middle = ((double)row - h.at) / h.f, reach = h.half / fabs(h.f);
+		const int64_t first = (int64_t)fmin(fmax(ceil(middle - reach), 0.), 1e9);
+		const double last = fmin(floor(middle + reach), (double)(b.slices - 1));
+		float sum = 0;
+		for (int64_t n = first; (double)n <= last; n++)
+			sum = fmaf(
+				height_weight(h, row, n), *stack_sample(b, view, n, column), sum);
+		b.scan[(view * b.rows + row) * b.columns + column] += sum;
+	}
+}
+
+/* The transpose: what each slice receives of the rows it meets. */
+static __global__ void __launch_bounds__(WIDE) slices_from_rows(const __grid_constant__ Between b)
+{
+	const int64_t column = (int64_t)blockIdx.x * WIDE + threadIdx.x, slice = blockIdx.y;
+	const int64_t end = (b.columns + b.every - 1) / b.every * b.every;
+	if (column >= end)
+		return;
+	for (int64_t view = blockIdx.z; view < b.count; view += gridDim.z) {
+		const Heights h = heights_of(b, view);
+		const double middle = h.f * (double)slice + h.at;
+		const int64_t first = (int64_t)fmin(fmax(ceil(middle - h.half), 0.), 1e9);
+		const double last = fmin(floor(middle + h.half), (double)(b.rows - 1));
+		const float *from = b.scan + view * b.rows * b.columns + column;
+		float sum = 0;
+		for (int64_t row = first; column < b.columns && (double)row <= last; row++)
+			sum = fmaf(
+				height_weight(h, row, slice), __ldg(from + row * b.columns), sum);
+		*stack_sample(b, view, slice, column) = sum;
+	}
+}
+
+static tomos_status resample(tomos_backend *backend, const Between *b, bool forward)
+{
+	const int64_t columns = (b->columns + b->every - 1) / b->every * b->every;
+	const dim3 blocks(cuda_blocks(columns, WIDE, 1 << 30),
+		(unsigned)(forward ? b->rows : b->slices), cuda_blocks(b->count, 1, 65535));
+	(forward ? rows_from_slices
+		 : slices_from_rows)<<<blocks, WIDE, 0, device_of(backend)->stream>>>(*b);
+	CUDA_LAUNCHED("interpolating between slices");
+	return TOMOS_OK;
+}
+
+/* ---- a whole request ------------------------------------------------------------------------- */
+
+/* The plan of the virtual stack, which is kept with the plan of the request. */
+static tomos_status find_plan(
+	tomos_backend *backend, const ProjectRequest *what, int every, const Plan **slices)
+{
+	const CudaPlan *kept;
+	TRY(cuda_plan(backend, what->plan, &kept));
+	Plan **place = &((CudaPlan *)kept)->slices[what->kernel == KERNEL_voxel][what->direction];
+	if (*place && (*place)->every != every) {
+		slices_plan_free(*place);
+		*place = NULL;
+	}
+	if (!*place)
+		TRY(slices_plan(place, what->plan, every));
+	*slices = *place;
+	return TOMOS_OK;
+}
+
+/* Slices and views that are processed together: all views, where that leaves enough slices. */
+typedef struct {
+	int64_t slices, views;
+} Pass;
+
+static Pass pass_of(const tomos_backend *backend, const ProjectRequest *what)
+{
+	const int64_t columns = what->plan->model.columns + MOST_EVERY;
+	const int64_t most = device_of(backend)->slices_most / columns;
+	const int axis = slices_axis(&what->plan->rays);
+	const int64_t slices = what->box.high[axis] - what->box.low[axis];
+	const int64_t least = min64(slices, 2 * LEAST_SLICES);
+	const int64_t views = min64(max64(most / least, 1), what->count);
+	const int64_t parts = (slices - 1) / max64(most / views, least) + 1;
+	return Pass{(slices + parts - 1) / parts, views};
+}
+
+/* The slices from b->low on and the views from `first` on. */
+static tomos_status run_pass(tomos_backend *backend, const ProjectRequest *what, const Plan *slices,
+	Between *b, int64_t first, const CudaEpilogue *epilogue)
+{
+	const bool forward = what->direction == FORWARD;
+	static const CudaEpilogue overwrite = {.kind = EPILOGUE_OVERWRITE};
+	Plan plan = *slices;
+	CudaNotes notes;
+	plan.model.rows = b->slices;
+	plan.rays.all.row = -b->low;
+	ProjectRequest stack = stack_request(what, &plan, first, b->count);
+	const CudaKernel *kernel = stack_kernel(&stack, false, &notes);
+	stack.projections = b->stack;
+	if (!kernel)
+		return fail(TOMOS_NO_DEVICE, "no kernel for a stack of %lld slices",
+			(long long)b->slices);
+	if (!forward)
+		TRY(resample(backend, b, false));
+	TRY(kernel->run(backend, &stack, &notes, forward ? &overwrite : epilogue));
+	return forward ? resample(backend, b, true) : TOMOS_OK;
+}
+
+static tomos_status resampled_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *epilogue)
+{
+	static const CudaEpilogue accumulate = {.kind = EPILOGUE_ACCUMULATE};
+	const int every = notes_of<Resampled>(notes)->every, axis = slices_axis(&what->plan->rays);
+	const KernelModel *model = &what->plan->model;
+	const Pass pass = pass_of(backend, what);
+	const CudaPlan *kept;
+	const Plan *slices;
+	Between b = {.rows = model->rows,
+		.columns = model->columns,
+		.axis = axis,
+		.every = every,
+		.joseph = what->kernel == KERNEL_joseph};
+	TRY(cuda_plan(backend, what->plan, &kept));
+	TRY(find_plan(backend, what, every, &slices));
+	TRY(cuda_scratch(backend, SCRATCH_FACTORS,
+		pass.views * every * pass.slices * slices->model.columns, &b.stack,
+		"projections of slices"));
+	for (int64_t z = what->box.low[axis]; z < what->box.high[axis]; z += pass.slices)
+		for (int64_t first = 0; first < what->count; first += pass.views) {
+			b.low = z;
+			b.slices = min64(pass.slices, what->box.high[axis] - z);
+			b.count = min64(pass.views, what->count - first);
+			b.views = kept->views + what->first + first;
+			b.scan = what->projections + first * b.rows * b.columns;
+			TRY(run_pass(backend, what, slices, &b, first,
+				first == 0 ? epilogue : &accumulate));
+		}
+	return TOMOS_OK;
+}
+
+static bool resampled_overwrites(const ProjectRequest *what, const CudaNotes *)
+{
+	return what->direction != FORWARD;
+}
+
+static CudaFusion resampled_fuses(const tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const FusedUpdate *step)
+{
+	enum { ONE_PASS = 2048 }; /* views of the virtual stack */
+	return !step->average && pass_of(backend, what).views == what->count &&
+			       what->count * notes_of<Resampled>(notes)->every <= ONE_PASS
+		       ? FUSES
+		       : FUSES_NOT;
+}
+
+extern const CudaKernel cuda_slices_forward_resampled, cuda_slices_back_resampled;
+const CudaKernel cuda_slices_forward_resampled = {
+	resampled_applies, resampled_run, NULL, resampled_overwrites};
+const CudaKernel cuda_slices_back_resampled = {
+	resampled_applies, resampled_run, resampled_fuses, resampled_overwrites};
