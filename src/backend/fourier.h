@@ -60,8 +60,6 @@ int64_t fourier_period(const FourierSpec *spec);
 /* Cells of the frequency plane per voxel. With few of them the window is wide and its transform
  * small at the edge of a slice, where rounding errors grow accordingly. */
 double fourier_oversampling(double accuracy);
-/* Cells along an axis. */
-int64_t fourier_cells(const FourierSpec *spec, int axis);
 /* Upper bound on the memory of the projector. */
 double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy);
 /* What its normal operator needs besides. */

@@ -83,9 +83,16 @@ tomos_status window_make(
 	return TOMOS_OK;
 }
 
+/* Without a fused multiplication and addition, which compilers may make of these two. */
+double window_first(const SpreadWindow *w, double step, int64_t m)
+{
+	volatile double position = (double)m * step;
+	return SPREAD_FIRST(w, position);
+}
+
 static bool in_cells(const SpreadWindow *w, double step, int64_t m, double low, double high)
 {
-	double first = SPREAD_FIRST(w, (double)m * step);
+	double first = window_first(w, step, m);
 	return first >= low && first < high;
 }
 

@@ -3,7 +3,7 @@
 #ifndef TOMOS_BACKEND_FOURIER_WINDOW_H
 #define TOMOS_BACKEND_FOURIER_WINDOW_H
 
-#include "base/base.h"
+#include "backend/fourier.h"
 
 enum {
 	SPREAD_LEAST = 4, /* taps of a window */
@@ -29,9 +29,13 @@ typedef struct {
 	int32_t from, to;
 } PointRange;
 
+/* Cells along an axis. */
+int64_t fourier_cells(const FourierSpec *spec, int axis);
 /* For slices of n voxels and a plane of `size` cells. */
 tomos_status window_make(
 	SpreadWindow *window, const int64_t n[2], const int64_t size[2], double accuracy);
+/* The first cell of point m, at m step; rounded in the same way on every device. */
+double window_first(const SpreadWindow *window, double step, int64_t m);
 /* One over the transform of the window at each of n voxels, the origin at n / 2. */
 void window_scales(const SpreadWindow *window, int64_t n, int64_t size, float *scales);
 /* The points m from -top to top, at m step, whose first cell is in low .. high - 1. */

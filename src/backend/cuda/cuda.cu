@@ -380,6 +380,7 @@ static const BackendMemory cuda_memory = {
 static const BackendMatrix cuda_matrix = {BACKEND_MATRIX(cuda)};
 
 extern const BackendType module_backend;
+extern const BackendFourier cuda_fourier;
 const BackendType module_backend = {BACKEND_PARTS(cuda, 512 << 20), .matrix = &cuda_matrix,
-	.prepare = &device_prepare, .machine = cuda_machine};
+	.prepare = &device_prepare, .fourier = &cuda_fourier, .machine = cuda_machine};
 }
