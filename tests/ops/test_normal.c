@@ -2,7 +2,7 @@
  * those with projections, and what it rejects. */
 #include "op/op.h" /* first: cmocka makes a macro of fail() */
 #include "base/fft.h"
-#include "ops/cpu_backend.h"
+#include "ops/opened.h"
 
 enum { N = 40, VIEWS = 60, WIDE = 108, SLICES = 3, ITERATIONS = 30 };
 
@@ -29,7 +29,7 @@ static void scan_make(Scan *s, int64_t columns)
 	OK(tomos_grid_centred(&s->grid, N, N, SLICES, 1));
 	p.forward = "fourier";
 	p.accuracy = 1e-6;
-	OK(tomos_op_projector(&s->op, cpu, &s->grid, s->scan, &p));
+	OK(tomos_op_projector(&s->op, backend, &s->grid, s->scan, &p));
 	for (int z = 0; z < SLICES; z++)
 		for (int y = 0; y < N; y++)
 			for (int x = 0; x < N; x++) {
@@ -126,7 +126,7 @@ static void run(Run *r, Scan *s, const char *method, const char *normal,
 	o.normal = normal;
 	o.history = &history;
 	OK(tomos_reconstruct(s->op, method, &b, &x, &o, NULL));
-	r->kernel = cpu->kernel_of[FORWARD];
+	r->kernel = backend->kernel_of[FORWARD];
 	r->ended = history.ended;
 }
 
@@ -259,7 +259,7 @@ static void rejected(void **state)
 		"0 to 39");
 	tomos_op *fourier = s.op;
 	tomos_projector_options p = tomos_projector_defaults();
-	OK(tomos_op_projector(&s.op, cpu, &s.grid, s.scan, &p));
+	OK(tomos_op_projector(&s.op, backend, &s.grid, s.scan, &p));
 	REJECTED(attempt(&s, "cgls", o), TOMOS_UNSUPPORTED, "that of --forward fourier is");
 	tomos_op_free(fourier);
 	scan_free(&s);
@@ -267,4 +267,4 @@ static void rejected(void **state)
 }
 
 #define TESTS(T) T(kernel), T(iterates), T(masked), T(exact_data), T(rejected)
-TEST_MAIN(TESTS, set_up, tear_down)
+TEST_MAIN(TESTS, open_backend, close_backend)
