@@ -11,10 +11,11 @@
 
 enum { FFT_EACH = 16, FFT_PASSES = 16, FFT_THREADS = 1024 };
 
-/* Threads: of one sequence. */
+/* Threads: of one sequence. Twiddle factors exp(-2 pi sqrt(-1) r k / (span R)) of the passes after
+ * the first, [pass][r - 1][k]. */
 typedef struct {
 	int length, threads, passes, radix[FFT_PASSES];
-	const float2 *twiddles; /* exp(-2 pi sqrt(-1) i / length) */
+	const float2 *twiddles;
 } BlockFft;
 
 /* The sequence of this thread in shared memory: sample i is at (i + i / 16) stride. The gaps keep
@@ -128,7 +129,9 @@ template <int A> static __device__ __forceinline__ void dft_rows(float2 *v)
 	for (int c = 0; c < A; c++) {
 #pragma unroll
 		for (int b = 1; b < 4; b++)
-			if (c > 0)
+			if (b * c * 4 / A == 4)
+				v[4 * c + b] = make_float2(v[4 * c + b].y, -v[4 * c + b].x);
+			else if (c > 0)
 				v[4 * c + b] =
 					complex_times(v[4 * c + b], sixteenth(b * c * 4 / A));
 		dft4(v[4 * c], v[4 * c + 1], v[4 * c + 2], v[4 * c + 3]);
@@ -160,74 +163,109 @@ template <int R> static __device__ __forceinline__ void dft(float2 *v)
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* Calls visit(v, i) with samples j + r length / R of the butterflies j of this thread. */
+/* A number that the compiler must take as new: it would otherwise compute the addresses of all
+ * radices before the loop over passes, and run out of registers. */
+static __device__ __forceinline__ int fft_new(int value)
+{
+	asm volatile("" : "+r"(value));
+	return value;
+}
+
+static __device__ __forceinline__ int fft_rest(int j, int span)
+{
+	return (span & (span - 1)) == 0 ? j & (span - 1) : j % span;
+}
+
+/* Calls visit(v, i) with samples j + r length / R of the butterflies j of this thread: those of the
+ * first pass, if R is its radix, or of the transform, if R is that of the last one. */
 template <int R, typename Visit>
 static __device__ __forceinline__ void fft_samples(
 	const BlockFft &f, int lane, float2 *v, Visit visit)
 {
-	const int part = f.length / R;
+	const int part = fft_new(f.length) / R, threads = fft_new(f.threads);
 #pragma unroll
 	for (int q = 0; q < FFT_EACH / R; q++) {
-		const int j = lane + q * f.threads;
+		const int j = lane + q * threads;
+		if (j >= part)
+			continue;
 #pragma unroll
 		for (int r = 0; r < R; r++)
-			if (j < part)
-				visit(v[q * R + r], j + r * part);
+			visit(v[q * R + r], j + r * part);
 	}
 }
 
 template <int R>
-static __device__ __forceinline__ void fft_twiddle(const BlockFft &f, int span, int j, float2 *v)
+static __device__ __forceinline__ void fft_work(
+	const BlockFft &f, const float2 *twiddles, int span, int lane, float2 *v)
 {
-	const int step = j % span * (f.length / (span * R));
-	if constexpr (R == 16) { /* products of two: fewer loads */
-		float2 w[4], u[4];
-#pragma unroll
-		for (int i = 1; i < 4; i++) {
-			w[i] = f.twiddles[i * step];
-			u[i] = f.twiddles[4 * i * step];
-		}
-#pragma unroll
-		for (int r = 1; r < R; r++) {
-			if (r % 4)
-				v[r] = complex_times(v[r], w[r % 4]);
-			if (r / 4)
-				v[r] = complex_times(v[r], u[r / 4]);
-		}
-	} else {
-#pragma unroll
-		for (int r = 1; r < R; r++)
-			v[r] = complex_times(v[r], f.twiddles[r * step]);
-	}
-}
-
-template <int R>
-static __device__ __forceinline__ void fft_work(const BlockFft &f, int span, int lane, float2 *v)
-{
+	const int part = fft_new(f.length) / R, threads = fft_new(f.threads);
 #pragma unroll
 	for (int q = 0; q < FFT_EACH / R; q++) {
-		const int j = lane + q * f.threads;
-		if (j >= f.length / R)
+		const int j = lane + q * threads;
+		if (j >= part)
 			continue;
-		if (span > 1)
-			fft_twiddle<R>(f, span, j, v + q * R);
+		if (span > 1) {
+			const float2 *w = twiddles + fft_rest(j, span);
+#pragma unroll
+			for (int r = 1; r < R; r++)
+				v[q * R + r] = complex_times(v[q * R + r], w[(r - 1) * span]);
+		}
 		dft<R>(v + q * R);
 	}
 }
 
+/* Stores the samples of a pass. Gaps are at multiples of 16, so that mostly the places of a
+ * butterfly are equally far apart. */
 template <int R>
 static __device__ __forceinline__ void fft_put(
 	const BlockFft &f, int span, const FftShare &share, const float2 *v)
 {
+	const int part = fft_new(f.length) / R, threads = fft_new(f.threads);
+	const bool even = span % 16 == 0 || (span == 1 && 16 % R == 0);
+	const int step = (span + span / 16) * share.stride;
 #pragma unroll
 	for (int q = 0; q < FFT_EACH / R; q++) {
-		const int j = share.lane + q * f.threads, k = j % span;
+		const int j = share.lane + q * threads, k = fft_rest(j, span);
 		const int first = (j - k) * R + k;
+		if (j >= part)
+			continue;
+		float2 *to = share.data + (first + first / 16) * share.stride;
+		if (even) {
 #pragma unroll
-		for (int s = 0; s < R; s++) {
-			const int i = first + s * span;
-			if (j < f.length / R)
+			for (int s = 0; s < R; s++)
+				to[s * step] = v[q * R + s];
+		} else {
+#pragma unroll
+			for (int s = 0; s < R; s++) {
+				const int i = first + s * span;
 				share.data[(i + i / 16) * share.stride] = v[q * R + s];
+			}
+		}
+	}
+}
+
+/* Loads the samples of the next pass. */
+template <int R>
+static __device__ __forceinline__ void fft_get(const BlockFft &f, const FftShare &share, float2 *v)
+{
+	const int part = fft_new(f.length) / R, threads = fft_new(f.threads);
+	const int step = (part + part / 16) * share.stride;
+#pragma unroll
+	for (int q = 0; q < FFT_EACH / R; q++) {
+		const int j = share.lane + q * threads;
+		if (j >= part)
+			continue;
+		const float2 *from = share.data + (j + j / 16) * share.stride;
+		if (part % 16 == 0) {
+#pragma unroll
+			for (int r = 0; r < R; r++)
+				v[q * R + r] = from[r * step];
+		} else {
+#pragma unroll
+			for (int r = 0; r < R; r++) {
+				const int i = j + r * part;
+				v[q * R + r] = share.data[(i + i / 16) * share.stride];
+			}
 		}
 	}
 }
@@ -257,8 +295,6 @@ static __device__ __forceinline__ void fft_put(
 		break; \
 	}
 
-/* Calls visit for the samples of this thread in the first pass, or of the transform in the last one
- * of a transform with the passes in the opposite order; these are the same. */
 template <typename Visit>
 static __device__ __forceinline__ void fft_visit(
 	const BlockFft &f, int radix, int lane, float2 *v, Visit visit)
@@ -268,20 +304,14 @@ static __device__ __forceinline__ void fft_visit(
 #undef FFT_CALL
 }
 
-static __device__ __forceinline__ int fft_radix(const BlockFft &f, bool backwards, int pass)
+/* Forward transform of all sequences of a block, not scaled. */
+static __device__ __forceinline__ void fft_run(const BlockFft &f, const FftShare &share, float2 *v)
 {
-	return f.radix[backwards ? f.passes - 1 - pass : pass];
-}
-
-/* Forward transform of all sequences of a block, not scaled. backwards: the passes in the opposite
- * order. */
-static __device__ __forceinline__ void fft_run(
-	const BlockFft &f, bool backwards, const FftShare &share, float2 *v)
-{
+	const float2 *twiddles = f.twiddles;
 	int span = 1;
 	for (int pass = 0; pass < f.passes; pass++) {
-		const int radix = fft_radix(f, backwards, pass);
-#define FFT_CALL(R) fft_work<R>(f, span, share.lane, v)
+		const int radix = f.radix[pass];
+#define FFT_CALL(R) fft_work<R>(f, twiddles, span, share.lane, v)
 		FFT_EVERY_RADIX(radix, FFT_CALL)
 #undef FFT_CALL
 		if (pass + 1 == f.passes)
@@ -291,11 +321,11 @@ static __device__ __forceinline__ void fft_run(
 		FFT_EVERY_RADIX(radix, FFT_CALL)
 #undef FFT_CALL
 		__syncthreads();
+		twiddles += span > 1 ? (radix - 1) * span : 0;
 		span *= radix;
-		fft_visit(f, fft_radix(f, backwards, pass + 1), share.lane, v,
-			[&](float2 &value, int i) {
-				value = share.data[(i + i / 16) * share.stride];
-			});
+#define FFT_CALL(R) fft_get<R>(f, share, v)
+		FFT_EVERY_RADIX(f.radix[pass + 1], FFT_CALL)
+#undef FFT_CALL
 	}
 }
 

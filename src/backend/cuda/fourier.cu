@@ -73,8 +73,8 @@ static double pair_bytes(const Fourier *f)
 {
 	const double cells = (double)f->size[0] * (double)f->size[1];
 	const double values = (double)f->spec.count * (double)f->period;
-	const double parts = (double)f->lists[ADJOINT].parts * FOURIER_TILE * FOURIER_TILE;
-	return sizeof(float2) * (cells + values + parts);
+	const int64_t parts = (int64_t)f->lists[ADJOINT].parts * FOURIER_TILE * FOURIER_TILE;
+	return sizeof(float2) * (cells + values + (double)parts);
 }
 
 /* As many pairs as memory allows, in batches of the same size. Kernels process one pair or an even
@@ -137,6 +137,7 @@ void cuda_fourier_close(tomos_backend *backend, Fourier *f)
 	if (!f)
 		return;
 	(void)cudaSetDevice(device_of(backend)->number);
+	(void)cudaStreamSynchronize(device_of(backend)->stream); /* plans are in use until then */
 	void *held[] = {f->views, f->scale[0], f->scale[1], f->grid, f->values, f->parts};
 	for (int i = 0; i < COUNT(held); i++)
 		cudaFree(held[i]);

@@ -13,9 +13,13 @@ extern "C" {
 #include "base/fft.h"
 }
 
+/* Transforms along x, along y, and along y with the passes in the opposite order, which begins with
+ * the samples of a thread at the end of the other one. */
+enum { FFT_X, FFT_Y, FFT_Y_BACK, FFTS };
+
 struct Convolution {
-	BlockFft fft[2]; /* along x, along y */
-	float2 *twiddles[2];
+	BlockFft fft[FFTS];
+	float2 *twiddles[FFTS];
 	int across, columns; /* sequences of a block: rows, columns */
 	int pairs;
 	float *spectrum; /* [group of columns][frequency][column], one over the cells included */
@@ -23,10 +27,10 @@ struct Convolution {
 };
 
 typedef struct {
-	BlockFft fft;
+	BlockFft fft, back;
 	int64_t n[3], wide; /* wide: frequencies of a row */
 	int64_t slice;
-	int pairs, sequences; /* of a block */
+	int sequences; /* of a block */
 	const float *in, *spectrum;
 	float *out;
 	float2 *rows;
@@ -66,7 +70,7 @@ static __global__ void __launch_bounds__(FFT_THREADS)
 		value.x = part[0] && within ? job.in[at + i] : 0;
 		value.y = part[1] && within ? job.in[at + plane + i] : 0;
 	});
-	fft_run(job.fft, false, share, v);
+	fft_run(job.fft, share, v);
 	float2 *to = job.rows + (blockIdx.y * job.n[1] + row) * job.wide;
 	fft_visit(job.fft, last, share.lane, v, [&](float2 &value, int i) {
 		if (row < job.n[1])
@@ -90,7 +94,7 @@ static __global__ void __launch_bounds__(FFT_THREADS)
 		const float2 given = row < job.n[1] ? from[i] : make_float2(0, 0);
 		value = make_float2(given.y, given.x);
 	});
-	fft_run(job.fft, false, share, v);
+	fft_run(job.fft, share, v);
 	fft_visit(job.fft, last, share.lane, v, [&](float2 &value, int i) {
 		if (part[0] && i < job.n[0])
 			job.out[at + i] = value.y;
@@ -117,12 +121,12 @@ static __global__ void __launch_bounds__(FFT_THREADS)
 	fft_visit(job.fft, first, share.lane, v, [&](float2 &value, int i) {
 		value = within && i < job.n[1] ? rows[i * job.wide] : make_float2(0, 0);
 	});
-	fft_run(job.fft, false, share, v);
+	fft_run(job.fft, share, v);
 	fft_visit(job.fft, last, share.lane, v, [&](float2 &value, int i) {
 		const float factor = spectrum[i * job.sequences];
 		value = make_float2(factor * value.y, factor * value.x);
 	});
-	fft_run(job.fft, true, share, v);
+	fft_run(job.back, share, v);
 	fft_visit(job.fft, first, share.lane, v, [&](float2 &value, int i) {
 		if (within && i < job.n[1])
 			rows[i * job.wide] = make_float2(value.y, value.x);
@@ -168,20 +172,44 @@ static int64_t block_length(int64_t least)
 	}
 }
 
-static tomos_status make_fft(tomos_backend *b, struct Convolution *c, int axis, int64_t length)
+static void reverse_passes(BlockFft *back, const BlockFft *f)
+{
+	*back = *f;
+	for (int i = 0; i < f->passes; i++)
+		back->radix[i] = f->radix[f->passes - 1 - i];
+}
+
+static void fill_twiddles(const BlockFft *f, float2 *to)
+{
+	for (int pass = 1, span = f->radix[0]; pass < f->passes; span *= f->radix[pass++])
+		for (int r = 1; r < f->radix[pass]; r++)
+			for (int k = 0; k < span; k++) {
+				double angle = -2 * M_PI * r * k / ((double)span * f->radix[pass]);
+				*to++ = make_float2((float)cos(angle), (float)sin(angle));
+			}
+}
+
+/* All passes together have length - radix[0] twiddle factors. */
+static tomos_status send_twiddles(tomos_backend *b, BlockFft *f, float2 **device)
 {
 	float2 *twiddles;
-	plan_radices(&c->fft[axis], (int)length);
-	TRY(mem_alloc(&twiddles, length, sizeof *twiddles, "a transform"));
-	for (int64_t i = 0; i < length; i++) {
-		double angle = -2 * M_PI * (double)i / (double)length;
-		twiddles[i] = make_float2((float)cos(angle), (float)sin(angle));
-	}
+	TRY(mem_alloc(&twiddles, f->length, sizeof *twiddles, "a transform"));
+	fill_twiddles(f, twiddles);
 	tomos_status status = fourier_send(
-		b, &c->twiddles[axis], twiddles, length * (int64_t)sizeof *twiddles, "a transform");
+		b, device, twiddles, f->length * (int64_t)sizeof *twiddles, "a transform");
 	mem_free(twiddles);
-	c->fft[axis].twiddles = c->twiddles[axis];
+	f->twiddles = *device;
 	return status;
+}
+
+static tomos_status make_ffts(tomos_backend *b, struct Convolution *c, const int64_t n[3])
+{
+	plan_radices(&c->fft[FFT_X], (int)block_length(2 * n[0] - 1));
+	plan_radices(&c->fft[FFT_Y], (int)block_length(2 * n[1] - 1));
+	reverse_passes(&c->fft[FFT_Y_BACK], &c->fft[FFT_Y]);
+	for (int i = 0; i < FFTS; i++)
+		TRY(send_twiddles(b, &c->fft[i], &c->twiddles[i]));
+	return TOMOS_OK;
 }
 
 /* Sequences of a block: `wanted`, or as many as threads and shared memory allow; 0: none. */
@@ -214,7 +242,7 @@ static tomos_status make_kernel(tomos_backend *b, const FourierSpec *spec, float
 static tomos_status transform_kernel(tomos_backend *b, const struct Convolution *c,
 	const int64_t n[3], float *kernel, const float *ones, float2 *plane)
 {
-	const int64_t size[2] = {c->fft[1].length, c->fft[0].length};
+	const int64_t size[2] = {c->fft[FFT_Y].length, c->fft[FFT_X].length};
 	cufftHandle fft;
 	bool has = false;
 	const SliceBatch batch = {.n = {n[0], n[1], 1},
@@ -226,13 +254,14 @@ static tomos_status transform_kernel(tomos_backend *b, const struct Convolution 
 	TRY(slices_pad(b, &batch));
 	TRY(fourier_plan(&fft, &has, 2, size, 1));
 	tomos_status status = fourier_transform(b, fft, plane, CUFFT_FORWARD, size[0]);
-	cufftDestroy(fft); /* waits for its work */
-	return status;
+	tomos_status complete = b->type->memory->sync(b); /* the plan is in use until then */
+	cufftDestroy(fft);
+	return status == TOMOS_OK ? complete : status;
 }
 
 static tomos_status copy_spectrum(tomos_backend *b, struct Convolution *c, const float2 *plane)
 {
-	const int64_t wide = c->fft[0].length, high = c->fft[1].length;
+	const int64_t wide = c->fft[FFT_X].length, high = c->fft[FFT_Y].length;
 	const int64_t groups = (wide + c->columns - 1) / c->columns;
 	TRY(b->type->memory->alloc(
 		b, &c->spectrum, groups * c->columns * high, "the spectrum of A'A"));
@@ -247,7 +276,7 @@ static tomos_status copy_spectrum(tomos_backend *b, struct Convolution *c, const
 static tomos_status make_spectrum(tomos_backend *b, struct Convolution *c, const FourierSpec *spec)
 {
 	const BackendMemory *memory = b->type->memory;
-	const int64_t cells = (int64_t)c->fft[0].length * c->fft[1].length;
+	const int64_t cells = (int64_t)c->fft[FFT_X].length * c->fft[FFT_Y].length;
 	FourierSpec twice = *spec;
 	float *kernel = NULL, *ones = NULL, *plane = NULL;
 	tomos_status status;
@@ -277,7 +306,7 @@ done:
 /* As many pairs of slices as memory allows. */
 static tomos_status take_rows(tomos_backend *b, struct Convolution *c, const int64_t n[3])
 {
-	const int64_t floats = 2 * n[1] * c->fft[0].length, all = (n[2] + 1) / 2;
+	const int64_t floats = 2 * n[1] * c->fft[FFT_X].length, all = (n[2] + 1) / 2;
 	int64_t free_bytes;
 	TRY(b->type->memory->free_bytes(b, &free_bytes));
 	int64_t limit = min64(device_of(b)->scratch_most, free_bytes / 2 / (int64_t)sizeof(float));
@@ -292,11 +321,10 @@ static tomos_status normal_fill(tomos_backend *b, Fourier *f, const FourierSpec 
 	f->spec.views = NULL;
 	TRY(mem_zeroed(&f->normal, 1, sizeof *f->normal, "a normal operator"));
 	struct Convolution *c = f->normal;
-	for (int a = 0; a < 2; a++)
-		TRY(make_fft(b, c, a, block_length(2 * spec->n[a] - 1)));
-	c->across =
-		sequences_of(&c->fft[0], (int)max64(1, ROW_THREADS / max64(1, c->fft[0].threads)));
-	c->columns = sequences_of(&c->fft[1], COLUMNS);
+	TRY(make_ffts(b, c, spec->n));
+	c->across = sequences_of(
+		&c->fft[FFT_X], (int)max64(1, ROW_THREADS / max64(1, c->fft[FFT_X].threads)));
+	c->columns = sequences_of(&c->fft[FFT_Y], COLUMNS);
 	if (c->across < 1 || c->columns < 1)
 		return fail(TOMOS_UNSUPPORTED,
 			"slices of %lld x %lld voxels are too large for the normal operator on "
@@ -310,7 +338,7 @@ void convolution_free(struct Convolution *c)
 {
 	if (!c)
 		return;
-	void *held[] = {c->twiddles[0], c->twiddles[1], c->spectrum, c->rows};
+	void *held[] = {c->twiddles[0], c->twiddles[1], c->twiddles[2], c->spectrum, c->rows};
 	for (int i = 0; i < COUNT(held); i++)
 		cudaFree(held[i]);
 	mem_free(c);
@@ -348,20 +376,20 @@ static tomos_status convolve_batch(
 	const struct Convolution *c = f->normal;
 	const int64_t *n = f->spec.n;
 	const unsigned pairs = (unsigned)min64(c->pairs, (n[2] - slice + 1) / 2);
-	const int64_t groups = (c->fft[0].length + c->columns - 1) / c->columns;
+	const int64_t groups = (c->fft[FFT_X].length + c->columns - 1) / c->columns;
 	const dim3 rows((unsigned)((n[1] + c->across - 1) / c->across), pairs);
-	ConvolutionJob job = {.fft = c->fft[0],
+	ConvolutionJob job = {.fft = c->fft[FFT_X],
 		.n = {n[0], n[1], n[2]},
-		.wide = c->fft[0].length,
+		.wide = c->fft[FFT_X].length,
 		.slice = slice,
-		.pairs = c->pairs,
 		.sequences = c->across,
 		.in = in,
 		.spectrum = c->spectrum,
 		.out = out,
 		.rows = c->rows};
 	ConvolutionJob along_y = job;
-	along_y.fft = c->fft[1];
+	along_y.fft = c->fft[FFT_Y];
+	along_y.back = c->fft[FFT_Y_BACK];
 	along_y.sequences = c->columns;
 	TRY(launch(b, transform_rows, rows, job));
 	TRY(launch(b, convolve_columns, dim3(pairs, (unsigned)groups), along_y));
