@@ -347,7 +347,8 @@ static void rejected(void **state)
 	tomos_grid grid;
 	OK(tomos_grid_centred(&grid, 8, 8, 8, 1));
 	o.back = "";
-	REJECTED(tomos_op_projector(&op, backend, &grid, cone, &o), TOMOS_UNSUPPORTED, "not parallel");
+	REJECTED(tomos_op_projector(&op, backend, &grid, cone, &o), TOMOS_UNSUPPORTED,
+		"not parallel");
 	tomos_geometry_free(cone);
 }
 

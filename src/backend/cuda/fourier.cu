@@ -123,8 +123,7 @@ static tomos_status fourier_fill(tomos_backend *b, Fourier *f, const FourierSpec
 	TRY(window_make(&f->window, spec->n, f->size, spec->accuracy));
 	TRY(make_views(b, f, spec->views));
 	TRY(make_scales(b, f));
-	for (int k = 0; k < 2; k++)
-		TRY(fourier_lists(b, f, (Direction)k));
+	TRY(fourier_lists(b, f, ADJOINT));
 	TRY(choose_batch(b, f));
 	TRY(take_memory(b, f));
 	const int64_t plane[2] = {f->size[1], f->size[0]};
@@ -218,10 +217,14 @@ static tomos_status back_project_batch(tomos_backend *b, const Fourier *f, const
 	return slices_crop(b, batch);
 }
 
+/* The points of the forward projection are sorted when it is first needed: filtered back projection
+ * has none. */
 static tomos_status apply(
-	tomos_backend *b, const Fourier *f, Direction direction, float *volume, float *projections)
+	tomos_backend *b, Fourier *f, Direction direction, float *volume, float *projections)
 {
 	const FourierSpec *spec = &f->spec;
+	if (!f->lists[direction].chunks)
+		TRY(fourier_lists(b, f, direction));
 	if (direction == FORWARD && !f->covers)
 		TRY(b->type->vector->fill(
 			b, spec->count * spec->rows * spec->columns, 0, projections));

@@ -3,8 +3,8 @@
  *
  * Slices are padded to twice their size. Three kernels for a batch of pairs of slices: transforms
  * along x of the rows with voxels; transforms along y, product with the spectrum of the kernel, and
- * back, of which only rows with voxels are stored; transforms along x back. Zeros are neither stored
- * nor loaded, and each number moves once per kernel.
+ * back, of which only rows with voxels are stored; transforms along x back. Zeros are neither
+ * stored nor loaded, and each number moves once per kernel.
  */
 #include "backend/cuda/fft.h"
 #include "backend/cuda/fourier.h"
