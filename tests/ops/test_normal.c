@@ -93,7 +93,8 @@ static void kernel(void **state)
 	in[1][7][3] = 2;
 	OK(s.op->type->normal(s.op, &request, &normal));
 	assert_non_null(normal);
-	OK(op_forward(normal, &in[0][0][0], &out[0][0][0]));
+	tomos_array from = volume_of(&in[0][0][0]), to = volume_of(&out[0][0][0]);
+	OK(tomos_op_forward(normal, &from, &to));
 	int64_t period = fft_length(WIDE + FOURIER_REACH);
 	double largest = 2 * entry(&s, period, 0, 0);
 	for (int i = 0; i < N * N; i += 37) {

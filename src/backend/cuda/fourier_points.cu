@@ -24,13 +24,23 @@ typedef struct {
 	float2 *grid, *values, *parts;
 } PointJob;
 
-/* Points of a batch: first cell in the tile and its remainders, place among the values, factor. */
+/* Points of a batch: place among the values, factor; for each axis the first cell in the tile and
+ * the weights of its taps. */
 typedef struct {
-	int4 cell[BATCH];
 	int64_t source[BATCH];
 	float2 factor[BATCH];
+	int cell[2][BATCH];
 	float weights[2][BATCH][WEIGHT_PITCH];
 } PointBatch;
+
+/* The cell of a point with some remainder: its weight, 0 if it is not in the tile, and its offset
+ * there. */
+typedef struct {
+	float weight;
+	int offset;
+} PointCell;
+
+typedef PointCell PointCells[2][BATCH][WEIGHT_PITCH];
 
 /* One or two pairs of slices. */
 static __device__ __forceinline__ void add_times(float2 &sum, float w, float2 v)
@@ -112,17 +122,14 @@ static __device__ void place_points(
 	const PointJob &job, const PointChunk &chunk, int first, int count, PointBatch *batch)
 {
 	for (int i = (int)threadIdx.x; i < 2 * count; i += (int)blockDim.x) {
-		const int at = i / 2, axis = i % 2, taps = job.window.taps;
+		const int at = i / 2, axis = i % 2;
 		const PointSegment g = segment_of(job, chunk, first + at);
 		const LineView &view = job.views[g.view];
 		const int m = g.from + first + at - g.begin;
 		/* Rounded as on the host. */
-		const double edge = __dadd_rn(__dmul_rn((double)m, view.step[axis]), -0.5 * taps);
-		const double begin = ceil(edge);
-		const int cell = (int)begin - g.origin[axis], rest = (cell + taps) % taps;
-		int *place = &batch->cell[at].x;
-		place[axis] = cell;
-		place[2 + axis] = rest;
+		const double position = __dmul_rn((double)m, view.step[axis]);
+		const double edge = __dadd_rn(position, -0.5 * job.window.taps), begin = ceil(edge);
+		batch->cell[axis][at] = (int)begin - g.origin[axis];
 		weigh(job.window, (float)(begin - edge), batch->weights[axis][at]);
 		if (axis == 0) {
 			batch->factor[at] = factor_of(job, view, m);
@@ -159,7 +166,7 @@ static __device__ Cell collect_point(
 	const PointJob &job, const PointBatch *batch, const Cell *tile, int at)
 {
 	const int taps = job.window.taps, pitch = collect_pitch(taps);
-	const Cell *row = tile + batch->cell[at].y * pitch + batch->cell[at].x;
+	const Cell *row = tile + batch->cell[1][at] * pitch + batch->cell[0][at];
 	float across[SPREAD_MOST];
 	Cell sum = {};
 #pragma unroll
@@ -220,7 +227,6 @@ static __global__ void __launch_bounds__(512) collect_kernel(const __grid_consta
 /* An even number of cells, such that two rows of eight cells are in different banks. */
 enum { PITCH = FOURIER_TILE + 8 };
 
-template <typename Cell>
 static __device__ void load_values(
 	const PointJob &job, const PointBatch *batch, int count, float2 *values)
 {
@@ -238,35 +244,42 @@ static __device__ void load_values(
 	}
 }
 
-/* The cell of the window with the remainder `mine`. */
-static __device__ __forceinline__ int tap_of(int mine, int rest, int taps)
+/* The cells of points by their remainders. Those that are not in the tile get a weight of 0 and the
+ * place of another cell with that remainder, so that threads need no branches. */
+static __device__ void sort_cells(
+	const PointJob &job, const PointBatch *batch, int count, PointCells cells)
 {
-	const int tap = mine - rest;
-	return tap < 0 ? tap + taps : tap;
+	const int taps = job.window.taps;
+	for (int i = (int)threadIdx.x; i < 2 * count; i += (int)blockDim.x) {
+		const int at = i / 2, axis = i % 2, first = batch->cell[axis][at];
+		int rest = (first + taps) % taps;
+		for (int tap = 0; tap < taps; tap++) {
+			const bool within = (unsigned)(first + tap) < FOURIER_TILE;
+			const int place = within ? first + tap : rest;
+			cells[axis][at][rest] =
+				(PointCell){within ? batch->weights[axis][at][tap] : 0,
+					axis == 0 ? place : place * PITCH};
+			rest = rest + 1 < taps ? rest + 1 : 0;
+		}
+	}
 }
 
 template <typename Cell>
-static __device__ void add_points(const PointJob &job, const PointChunk &chunk,
-	const PointBatch *batch, int count, const Cell *values, Cell *tile)
+static __device__ void add_points(
+	const PointJob &job, const PointCells cells, int count, const Cell *values, Cell *tile)
 {
-	enum { EACH = sizeof(Cell) / sizeof(float2) };
+	enum { EACH = sizeof(Cell) / sizeof(float2), GROUPS = FOURIER_PAIRS / EACH };
 	const int taps = job.window.taps, group = (int)threadIdx.x / (taps * taps);
-	const int column = (int)threadIdx.x % taps, row = (int)threadIdx.x / taps % taps;
-	const int wide = min(FOURIER_TILE, job.size[0] - chunk.tile[0] * FOURIER_TILE);
-	const int high = min(FOURIER_TILE, job.size[1] - chunk.tile[1] * FOURIER_TILE);
+	const PointCell *column = cells[0][0] + (int)threadIdx.x % taps;
+	const PointCell *row = cells[1][0] + (int)threadIdx.x / taps % taps;
 	if (group * EACH >= job.pairs)
 		return;
 	tile += group * FOURIER_TILE * PITCH;
 	values += group;
-#pragma unroll 2
+#pragma unroll 4
 	for (int at = 0; at < count; at++) {
-		const int4 cell = batch->cell[at];
-		const int i = tap_of(column, cell.z, taps), j = tap_of(row, cell.w, taps);
-		const int x = cell.x + i, y = cell.y + j;
-		if ((unsigned)x < (unsigned)wide && (unsigned)y < (unsigned)high)
-			add_times(tile[y * PITCH + x],
-				batch->weights[0][at][i] * batch->weights[1][at][j],
-				values[at * (FOURIER_PAIRS / EACH)]);
+		const PointCell x = column[at * WEIGHT_PITCH], y = row[at * WEIGHT_PITCH];
+		add_times(tile[x.offset + y.offset], x.weight * y.weight, values[at * GROUPS]);
 	}
 }
 
@@ -296,19 +309,21 @@ static __global__ void __launch_bounds__(1024) spread_kernel(const __grid_consta
 	enum { EACH = sizeof(Cell) / sizeof(float2) };
 	extern __shared__ float4 shared[];
 	__shared__ PointBatch batch;
+	__shared__ PointCells cells;
 	__shared__ float4 values[BATCH * FOURIER_PAIRS / 2];
 	Cell *tile = (Cell *)shared;
 	const PointChunk chunk = job.chunks[blockIdx.x];
-	const int cells = job.pairs / EACH * FOURIER_TILE * PITCH;
-	for (int i = (int)threadIdx.x; i < cells; i += (int)blockDim.x)
+	const int all = job.pairs / EACH * FOURIER_TILE * PITCH;
+	for (int i = (int)threadIdx.x; i < all; i += (int)blockDim.x)
 		tile[i] = {};
 	for (int first = 0; first < chunk.points; first += BATCH) {
 		const int count = min(BATCH, chunk.points - first);
 		place_points(job, chunk, first, count, &batch);
 		__syncthreads();
-		load_values<Cell>(job, &batch, count, (float2 *)values);
+		load_values(job, &batch, count, (float2 *)values);
+		sort_cells(job, &batch, count, cells);
 		__syncthreads();
-		add_points(job, chunk, &batch, count, (const Cell *)values, tile);
+		add_points(job, cells, count, (const Cell *)values, tile);
 		__syncthreads();
 	}
 	if (chunk.points == 0)
