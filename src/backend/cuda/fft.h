@@ -171,6 +171,18 @@ static __device__ __forceinline__ int fft_new(int value)
 	return value;
 }
 
+/* Length and threads of a sequence: L, if the length is known when the code is compiled, or those
+ * of the plan. */
+template <int L> static __device__ __forceinline__ int fft_length_of(const BlockFft &f)
+{
+	return L > 0 ? L : fft_new(f.length);
+}
+
+template <int L> static __device__ __forceinline__ int fft_threads_of(const BlockFft &f)
+{
+	return L > 0 ? L / FFT_EACH : fft_new(f.threads);
+}
+
 static __device__ __forceinline__ int fft_rest(int j, int span)
 {
 	return (span & (span - 1)) == 0 ? j & (span - 1) : j % span;
@@ -178,11 +190,11 @@ static __device__ __forceinline__ int fft_rest(int j, int span)
 
 /* Calls visit(v, i) with samples j + r length / R of the butterflies j of this thread: those of the
  * first pass, if R is its radix, or of the transform, if R is that of the last one. */
-template <int R, typename Visit>
+template <int R, int L, typename Visit>
 static __device__ __forceinline__ void fft_samples(
 	const BlockFft &f, int lane, float2 *v, Visit visit)
 {
-	const int part = fft_new(f.length) / R, threads = fft_new(f.threads);
+	const int part = fft_length_of<L>(f) / R, threads = fft_threads_of<L>(f);
 #pragma unroll
 	for (int q = 0; q < FFT_EACH / R; q++) {
 		const int j = lane + q * threads;
@@ -194,11 +206,11 @@ static __device__ __forceinline__ void fft_samples(
 	}
 }
 
-template <int R>
+template <int R, int L>
 static __device__ __forceinline__ void fft_work(
 	const BlockFft &f, const float2 *twiddles, int span, int lane, float2 *v)
 {
-	const int part = fft_new(f.length) / R, threads = fft_new(f.threads);
+	const int part = fft_length_of<L>(f) / R, threads = fft_threads_of<L>(f);
 #pragma unroll
 	for (int q = 0; q < FFT_EACH / R; q++) {
 		const int j = lane + q * threads;
@@ -216,11 +228,11 @@ static __device__ __forceinline__ void fft_work(
 
 /* Stores the samples of a pass. Gaps are at multiples of 16, so that mostly the places of a
  * butterfly are equally far apart. */
-template <int R>
+template <int R, int L>
 static __device__ __forceinline__ void fft_put(
 	const BlockFft &f, int span, const FftShare &share, const float2 *v)
 {
-	const int part = fft_new(f.length) / R, threads = fft_new(f.threads);
+	const int part = fft_length_of<L>(f) / R, threads = fft_threads_of<L>(f);
 	const bool even = span % 16 == 0 || (span == 1 && 16 % R == 0);
 	const int step = (span + span / 16) * share.stride;
 #pragma unroll
@@ -245,10 +257,10 @@ static __device__ __forceinline__ void fft_put(
 }
 
 /* Loads the samples of the next pass. */
-template <int R>
+template <int R, int L>
 static __device__ __forceinline__ void fft_get(const BlockFft &f, const FftShare &share, float2 *v)
 {
-	const int part = fft_new(f.length) / R, threads = fft_new(f.threads);
+	const int part = fft_length_of<L>(f) / R, threads = fft_threads_of<L>(f);
 	const int step = (part + part / 16) * share.stride;
 #pragma unroll
 	for (int q = 0; q < FFT_EACH / R; q++) {
@@ -295,35 +307,87 @@ static __device__ __forceinline__ void fft_get(const BlockFft &f, const FftShare
 		break; \
 	}
 
-template <typename Visit>
-static __device__ __forceinline__ void fft_visit(
-	const BlockFft &f, int radix, int lane, float2 *v, Visit visit)
+/* Radices of a power of two: 16, and in the last pass the rest; `backwards` in the first. */
+template <int L> static __host__ __device__ constexpr int fft_passes_of(void)
 {
-#define FFT_CALL(R) fft_samples<R>(f, lane, v, visit)
-	FFT_EVERY_RADIX(radix, FFT_CALL)
-#undef FFT_CALL
+	int passes = 0;
+	for (int rest = L; rest > 1; rest = rest > 16 ? rest / 16 : 1)
+		passes++;
+	return passes;
 }
 
-/* Forward transform of all sequences of a block, not scaled. */
+template <int L> static __host__ __device__ constexpr int fft_radix_of(int pass, bool backwards)
+{
+	int rest = L;
+	if (backwards)
+		pass = fft_passes_of<L>() - 1 - pass;
+	for (; pass > 0; pass--)
+		rest /= 16;
+	return rest < 16 ? rest : 16;
+}
+
+/* The samples of this thread in the first pass (`first`), or those of the transform. */
+template <int L, typename Visit>
+static __device__ __forceinline__ void fft_visit(
+	const BlockFft &f, bool first, int lane, float2 *v, Visit visit)
+{
+	if constexpr (L > 0) {
+		constexpr int begin = fft_radix_of<L>(0, false);
+		constexpr int end = fft_radix_of<L>(0, true);
+		if (first)
+			fft_samples<begin, L>(f, lane, v, visit);
+		else
+			fft_samples<end, L>(f, lane, v, visit);
+	} else {
+#define FFT_CALL(R) fft_samples<R, 0>(f, lane, v, visit)
+		FFT_EVERY_RADIX(f.radix[first ? 0 : f.passes - 1], FFT_CALL)
+#undef FFT_CALL
+	}
+}
+
+/* Passes from PASS on, after transforms of SPAN samples. */
+template <int L, bool BACKWARDS, int PASS, int SPAN>
+static __device__ __forceinline__ void fft_fixed(
+	const BlockFft &f, const float2 *twiddles, const FftShare &share, float2 *v)
+{
+	constexpr int R = fft_radix_of<L>(PASS, BACKWARDS);
+	fft_work<R, L>(f, twiddles, SPAN, share.lane, v);
+	if constexpr (PASS + 1 < fft_passes_of<L>()) {
+		__syncthreads(); /* samples of the pass before have been read */
+		fft_put<R, L>(f, SPAN, share, v);
+		__syncthreads();
+		fft_get<fft_radix_of<L>(PASS + 1, BACKWARDS), L>(f, share, v);
+		fft_fixed<L, BACKWARDS, PASS + 1, SPAN * R>(
+			f, SPAN > 1 ? twiddles + (R - 1) * SPAN : twiddles, share, v);
+	}
+}
+
+/* Forward transform of all sequences of a block, not scaled. L: their length, a power of two, or 0
+ * for any; BACKWARDS: whether the plan has the passes in the opposite order. */
+template <int L, bool BACKWARDS>
 static __device__ __forceinline__ void fft_run(const BlockFft &f, const FftShare &share, float2 *v)
 {
+	if constexpr (L > 0) {
+		fft_fixed<L, BACKWARDS, 0, 1>(f, f.twiddles, share, v);
+		return;
+	}
 	const float2 *twiddles = f.twiddles;
 	int span = 1;
-	for (int pass = 0; pass < f.passes; pass++) {
+	for (int pass = 0; L == 0 && pass < f.passes; pass++) {
 		const int radix = f.radix[pass];
-#define FFT_CALL(R) fft_work<R>(f, twiddles, span, share.lane, v)
+#define FFT_CALL(R) fft_work<R, 0>(f, twiddles, span, share.lane, v)
 		FFT_EVERY_RADIX(radix, FFT_CALL)
 #undef FFT_CALL
 		if (pass + 1 == f.passes)
 			return;
-		__syncthreads(); /* samples of the pass before have been read */
-#define FFT_CALL(R) fft_put<R>(f, span, share, v)
+		__syncthreads();
+#define FFT_CALL(R) fft_put<R, 0>(f, span, share, v)
 		FFT_EVERY_RADIX(radix, FFT_CALL)
 #undef FFT_CALL
 		__syncthreads();
 		twiddles += span > 1 ? (radix - 1) * span : 0;
 		span *= radix;
-#define FFT_CALL(R) fft_get<R>(f, share, v)
+#define FFT_CALL(R) fft_get<R, 0>(f, share, v)
 		FFT_EVERY_RADIX(f.radix[pass + 1], FFT_CALL)
 #undef FFT_CALL
 	}

@@ -17,6 +17,9 @@ extern "C" {
  * the samples of a thread at the end of the other one. */
 enum { FFT_X, FFT_Y, FFT_Y_BACK, FFTS };
 
+/* Sequences and threads of a block that are aimed at: four columns are 32 bytes of a row. */
+enum { COLUMNS = 4, ROW_THREADS = 256 };
+
 struct Convolution {
 	BlockFft fft[FFTS];
 	float2 *twiddles[FFTS];
@@ -28,8 +31,8 @@ struct Convolution {
 
 typedef struct {
 	BlockFft fft, back;
-	int64_t n[3], wide; /* wide: frequencies of a row */
-	int64_t slice;
+	int64_t n[3], slice;
+	int wide;      /* frequencies of a row */
 	int sequences; /* of a block */
 	const float *in, *spectrum;
 	float *out;
@@ -55,6 +58,7 @@ static __device__ int64_t row_place(const ConvolutionJob &job, int64_t row, bool
 	return (slice * job.n[1] + row) * job.n[0];
 }
 
+template <int L>
 static __global__ void __launch_bounds__(FFT_THREADS)
 	transform_rows(const __grid_constant__ ConvolutionJob job)
 {
@@ -64,21 +68,22 @@ static __global__ void __launch_bounds__(FFT_THREADS)
 	bool part[2];
 	const FftShare share = row_share(job, samples, &row);
 	const int64_t at = row_place(job, row, part), plane = job.n[0] * job.n[1];
-	const int last = job.fft.radix[job.fft.passes - 1];
-	fft_visit(job.fft, job.fft.radix[0], share.lane, v, [&](float2 &value, int i) {
-		const bool within = i < job.n[0];
+	const int voxels = (int)job.n[0];
+	fft_visit<L>(job.fft, true, share.lane, v, [&](float2 &value, int i) {
+		const bool within = i < voxels;
 		value.x = part[0] && within ? job.in[at + i] : 0;
 		value.y = part[1] && within ? job.in[at + plane + i] : 0;
 	});
-	fft_run(job.fft, share, v);
+	fft_run<L, false>(job.fft, share, v);
 	float2 *to = job.rows + (blockIdx.y * job.n[1] + row) * job.wide;
-	fft_visit(job.fft, last, share.lane, v, [&](float2 &value, int i) {
+	fft_visit<L>(job.fft, false, share.lane, v, [&](float2 &value, int i) {
 		if (row < job.n[1])
 			to[i] = value;
 	});
 }
 
 /* The inverse transform is the forward one with real and imaginary parts exchanged. */
+template <int L>
 static __global__ void __launch_bounds__(FFT_THREADS)
 	invert_rows(const __grid_constant__ ConvolutionJob job)
 {
@@ -88,47 +93,54 @@ static __global__ void __launch_bounds__(FFT_THREADS)
 	bool part[2];
 	const FftShare share = row_share(job, samples, &row);
 	const int64_t at = row_place(job, row, part), plane = job.n[0] * job.n[1];
-	const int last = job.fft.radix[job.fft.passes - 1];
+	const int voxels = (int)job.n[0];
 	const float2 *from = job.rows + (blockIdx.y * job.n[1] + row) * job.wide;
-	fft_visit(job.fft, job.fft.radix[0], share.lane, v, [&](float2 &value, int i) {
+	fft_visit<L>(job.fft, true, share.lane, v, [&](float2 &value, int i) {
 		const float2 given = row < job.n[1] ? from[i] : make_float2(0, 0);
 		value = make_float2(given.y, given.x);
 	});
-	fft_run(job.fft, share, v);
-	fft_visit(job.fft, last, share.lane, v, [&](float2 &value, int i) {
-		if (part[0] && i < job.n[0])
+	fft_run<L, false>(job.fft, share, v);
+	fft_visit<L>(job.fft, false, share.lane, v, [&](float2 &value, int i) {
+		if (part[0] && i < voxels)
 			job.out[at + i] = value.y;
-		if (part[1] && i < job.n[0])
+		if (part[1] && i < voxels)
 			job.out[at + plane + i] = value.x;
 	});
 }
 
+/* Columns of a block with transforms of length L. */
+static __host__ __device__ constexpr int fixed_columns(int L)
+{
+	return L * COLUMNS <= FFT_THREADS * FFT_EACH ? COLUMNS : FFT_THREADS * FFT_EACH / L;
+}
+
 /* Pairs are neighbours in the grid of blocks, so that they find the spectrum in L2 cache. */
+template <int L>
 static __global__ void __launch_bounds__(FFT_THREADS)
 	convolve_columns(const __grid_constant__ ConvolutionJob job)
 {
 	extern __shared__ float2 samples[];
 	float2 v[FFT_EACH];
-	const int sequence = (int)threadIdx.x % job.sequences;
-	const FftShare share = {
-		samples + sequence, job.sequences, (int)threadIdx.x / job.sequences};
-	const int64_t column = (int64_t)blockIdx.y * job.sequences + sequence;
+	const int sequences = L > 0 ? fixed_columns(L) : job.sequences;
+	const int sequence = (int)threadIdx.x % sequences;
+	const FftShare share = {samples + sequence, sequences, (int)threadIdx.x / sequences};
+	const int column = (int)blockIdx.y * sequences + sequence;
 	const float *spectrum =
-		job.spectrum + (int64_t)blockIdx.y * job.sequences * job.fft.length + sequence;
+		job.spectrum + (int64_t)blockIdx.y * sequences * job.fft.length + sequence;
 	float2 *rows = job.rows + blockIdx.x * job.n[1] * job.wide + column;
-	const bool within = column < job.wide;
-	const int first = job.fft.radix[0], last = job.fft.radix[job.fft.passes - 1];
-	fft_visit(job.fft, first, share.lane, v, [&](float2 &value, int i) {
-		value = within && i < job.n[1] ? rows[i * job.wide] : make_float2(0, 0);
+	/* Rows to load and store; columns beyond the last one have none. */
+	const int voxels = column < job.wide ? (int)job.n[1] : 0;
+	fft_visit<L>(job.fft, true, share.lane, v, [&](float2 &value, int i) {
+		value = i < voxels ? rows[i * job.wide] : make_float2(0, 0);
 	});
-	fft_run(job.fft, share, v);
-	fft_visit(job.fft, last, share.lane, v, [&](float2 &value, int i) {
-		const float factor = spectrum[i * job.sequences];
+	fft_run<L, false>(job.fft, share, v);
+	fft_visit<L>(job.fft, false, share.lane, v, [&](float2 &value, int i) {
+		const float factor = spectrum[i * sequences];
 		value = make_float2(factor * value.y, factor * value.x);
 	});
-	fft_run(job.back, share, v);
-	fft_visit(job.fft, first, share.lane, v, [&](float2 &value, int i) {
-		if (within && i < job.n[1])
+	fft_run<L, true>(job.back, share, v);
+	fft_visit<L>(job.fft, true, share.lane, v, [&](float2 &value, int i) {
+		if (i < voxels)
 			rows[i * job.wide] = make_float2(value.y, value.x);
 	});
 }
@@ -316,7 +328,6 @@ static tomos_status take_rows(tomos_backend *b, struct Convolution *c, const int
 
 static tomos_status normal_fill(tomos_backend *b, Fourier *f, const FourierSpec *spec)
 {
-	enum { COLUMNS = 4, ROW_THREADS = 256 };
 	f->spec = *spec;
 	f->spec.views = NULL;
 	TRY(mem_zeroed(&f->normal, 1, sizeof *f->normal, "a normal operator"));
@@ -370,6 +381,29 @@ static tomos_status launch(tomos_backend *b, void (*kernel)(const ConvolutionJob
 	return TOMOS_OK;
 }
 
+/* Kernels for lengths that many slices have, and for all others. */
+typedef struct {
+	int length;
+	void (*transform)(const ConvolutionJob);
+	void (*convolve)(const ConvolutionJob);
+	void (*invert)(const ConvolutionJob);
+} ConvolutionKernels;
+
+#define KERNELS(L) \
+	{ \
+		L, transform_rows<L>, convolve_columns<L>, invert_rows<L> \
+	}
+static const ConvolutionKernels kernels[] = {
+	KERNELS(1024), KERNELS(2048), KERNELS(4096), KERNELS(8192), KERNELS(0)};
+
+static const ConvolutionKernels *kernels_of(int length)
+{
+	const ConvolutionKernels *k = kernels;
+	while (k->length != length && k->length > 0)
+		k++;
+	return k;
+}
+
 static tomos_status convolve_batch(
 	tomos_backend *b, const Fourier *f, const float *in, float *out, int64_t slice)
 {
@@ -380,8 +414,8 @@ static tomos_status convolve_batch(
 	const dim3 rows((unsigned)((n[1] + c->across - 1) / c->across), pairs);
 	ConvolutionJob job = {.fft = c->fft[FFT_X],
 		.n = {n[0], n[1], n[2]},
-		.wide = c->fft[FFT_X].length,
 		.slice = slice,
+		.wide = c->fft[FFT_X].length,
 		.sequences = c->across,
 		.in = in,
 		.spectrum = c->spectrum,
@@ -391,9 +425,13 @@ static tomos_status convolve_batch(
 	along_y.fft = c->fft[FFT_Y];
 	along_y.back = c->fft[FFT_Y_BACK];
 	along_y.sequences = c->columns;
-	TRY(launch(b, transform_rows, rows, job));
-	TRY(launch(b, convolve_columns, dim3(pairs, (unsigned)groups), along_y));
-	return launch(b, invert_rows, rows, job);
+	const ConvolutionKernels *x = kernels_of(c->fft[FFT_X].length);
+	const ConvolutionKernels *y = kernels_of(c->fft[FFT_Y].length);
+	if (c->columns != fixed_columns(c->fft[FFT_Y].length)) /* little shared memory */
+		y = kernels_of(0);
+	TRY(launch(b, x->transform, rows, job));
+	TRY(launch(b, y->convolve, dim3(pairs, (unsigned)groups), along_y));
+	return launch(b, x->invert, rows, job);
 }
 
 static tomos_status convolve(tomos_backend *b, const Fourier *f, const float *in, float *out)
