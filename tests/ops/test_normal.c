@@ -107,6 +107,59 @@ static void kernel(void **state)
 	scan_free(&s);
 }
 
+/* Narrow slices, for transforms of many lengths: a single voxel, by the convolution and by
+ * projections. */
+static void length(int64_t wide, int64_t high)
+{
+	enum { FEW = 7, MOST = 4100 };
+	static float in[MOST], out[2][MOST], views[FEW * 4 * MOST];
+	const int64_t columns = wide + high + 2 * FOURIER_REACH, voxels = wide * high;
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_projector_options p = tomos_projector_defaults();
+	NormalRequest request = {0};
+	tomos_geometry *scan;
+	tomos_grid grid;
+	tomos_op *op, *normal;
+	o.geometry = "parallel";
+	o.views = FEW, o.columns = columns, o.rows = 1;
+	OK(tomos_geometry_make(&scan, &o));
+	OK(tomos_grid_centred(&grid, wide, high, 1, 1));
+	p.forward = "fourier";
+	p.accuracy = 1e-6;
+	OK(tomos_op_projector(&op, backend, &grid, scan, &p));
+	OK(op->type->normal(op, &request, &normal));
+	memset(in, 0, sizeof in);
+	in[voxels / 3] = 1;
+	tomos_array x = tomos_array_of(in, 1, high, wide);
+	tomos_array one = tomos_array_of(out[0], 1, high, wide);
+	tomos_array two = tomos_array_of(out[1], 1, high, wide);
+	tomos_array y = tomos_array_of(views, FEW, 1, columns);
+	OK(tomos_op_forward(normal, &x, &one));
+	OK(tomos_op_forward(op, &x, &y));
+	OK(tomos_op_adjoint(op, &y, &two));
+	for (int64_t i = 0; i < voxels; i++)
+		if (fabs((double)out[0][i] - out[1][i]) > 1e-5 * out[1][voxels / 3])
+			fail_msg("%lld x %lld: voxel %lld differs by %.2g", (long long)wide,
+				(long long)high, (long long)i, out[0][i] - out[1][i]);
+	tomos_op_free(normal);
+	tomos_op_free(op);
+	tomos_geometry_free(scan);
+}
+
+static void lengths(void **state)
+{
+	(void)state;
+	for (int64_t n = 3; n < (case_slow() ? 40 : 2000); n = n * 8 / 5 + 1) {
+		length(n, 2);
+		length(2, n);
+	}
+	length(510, 2); /* powers of two */
+	length(2, 510);
+	length(2, 1020);
+	length(2040, 2);
+	length(2, 2040);
+}
+
 /* ---- iterations ------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -267,5 +320,5 @@ static void rejected(void **state)
 	scan_free(&narrow);
 }
 
-#define TESTS(T) T(kernel), T(iterates), T(masked), T(exact_data), T(rejected)
+#define TESTS(T) T(kernel), T(lengths), T(iterates), T(masked), T(exact_data), T(rejected)
 TEST_MAIN(TESTS, open_backend, close_backend)
