@@ -7,7 +7,7 @@ option(TOMOS_OPENCL "build the OpenCL backend, where there are headers and a loa
 function(tomos_add_module name)
 	file(GLOB common CONFIGURE_DEPENDS src/backend/device/*.c)
 	add_library(tomos_${name} MODULE ${ARGN} ${common} src/backend/filter.c src/backend/prepare.c
-		src/base/fft.c)
+		src/backend/fourier.c src/backend/fourier_window.c src/base/fft.c src/base/solve.c)
 	target_include_directories(tomos_${name} PRIVATE include src)
 	target_compile_definitions(tomos_${name} PRIVATE _GNU_SOURCE)
 	set_target_properties(tomos_${name} PROPERTIES C_VISIBILITY_PRESET hidden

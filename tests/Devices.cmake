@@ -40,7 +40,7 @@ endfunction()
 
 if(TARGET tomos_cuda)
 	tomos_cuda_tests(cuda cuda ${device_fast} ${device_long} test_half test_quarter test_split test_borderline
-		test_step)
+		test_step test_fourier test_normal)
 	tomos_cuda_tests(cuda_two cuda:0,0 ${devices_fast} ${devices_long})
 endif()
 

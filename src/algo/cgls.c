@@ -1,7 +1,7 @@
 /* CGLS: conjugate gradients on the normal equations, with Tikhonov's penalty.
  *
  * M. R. Hestenes and E. Stiefel 1952; Å. Björck, "Numerical methods for least squares problems",
- * 7.4. Minimises 1/2 ||A x - b||^2 + alpha/2 ||x - start||^2; d is x - start.
+ * 7.4. Minimises 1/2 ||A x - b||^2 + alpha/2 ||x - start||^2; d is x - start, if alpha is not 0.
  */
 #include <math.h>
 #include "algo/iteration.h"
@@ -43,12 +43,9 @@ static tomos_status gradient(
 	const Iteration *it, const float *r, const float *d, Kept *kept, float *s, double *square)
 {
 	TRY(op_adjoint(it->A, r, s));
-	TRY(vector_axpy(it->X, -(float)it->o->strength, d, s));
-	for (int i = 0; i < (int)kept->count; i++) {
-		double part;
-		TRY(vector_dot(it->X, kept->list[i], s, &part));
-		TRY(vector_axpy(it->X, -(float)part, kept->list[i], s));
-	}
+	if (it->o->strength != 0)
+		TRY(vector_axpy(it->X, -(float)it->o->strength, d, s));
+	TRY(vector_remove(it->X, (int)kept->count, (const float *const *)kept->list, s));
 	TRY(vector_dot(it->X, s, s, square));
 	return keep(it, kept, s, *square);
 }
@@ -57,7 +54,7 @@ tomos_status cgls_method(Iteration *it)
 {
 	const Space *X = it->X, *Y = it->Y;
 	float *r, *q, *s, *p, *d;
-	double gamma, first, last, qq, pp;
+	double gamma, first, last, qq, pp = 0;
 	Kept kept;
 	TRY(iteration_state(it, &r, Y, "the residual"));
 	TRY(iteration_vector(it, &q, Y, "the direction's projections"));
@@ -76,9 +73,11 @@ tomos_status cgls_method(Iteration *it)
 	while (it->going && gamma > ROUNDING * first) {
 		TRY(op_forward(it->A, p, q)); /* q = A p */
 		TRY(vector_dot(Y, q, q, &qq));
-		TRY(vector_dot(X, p, p, &pp));
+		if (it->o->strength != 0)
+			TRY(vector_dot(X, p, p, &pp));
 		float a = (float)(gamma / (qq + it->o->strength * pp));
-		TRY(vector_axpy(X, a, p, d));
+		if (it->o->strength != 0)
+			TRY(vector_axpy(X, a, p, d));
 		TRY(vector_axpy(Y, -a, q, r)); /* r -= a q */
 		last = gamma;
 		TRY(gradient(it, r, d, &kept, s, &gamma));

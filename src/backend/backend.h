@@ -211,6 +211,8 @@ typedef struct {
 	bool (*has_kernel)(const tomos_backend *backend, const char *kernel);
 } BackendProjector;
 
+enum { VECTORS_LISTED = 4 };
+
 /* Vector operations on n elements. */
 typedef struct {
 	tomos_status (*fill)(tomos_backend *b, int64_t n, float value, float *x);
@@ -262,6 +264,12 @@ typedef struct {
 	 * finite, and those outside low .. high. */
 	tomos_status (*encode)(tomos_backend *b, int64_t n, const float *x, const Encoding *how,
 		void *stored, int64_t counts[2]);
+	/* Up to VECTORS_LISTED vectors at once: their inner products with x, and
+	 * y = sum of a[i] x[i], or y += if `add`. */
+	tomos_status (*dots)(tomos_backend *b, int64_t n, int count, const float *const *list,
+		const float *x, double *results);
+	tomos_status (*combine)(tomos_backend *b, int64_t n, int count, const float *a,
+		const float *const *list, bool add, float *y);
 } BackendVector;
 
 /* Arguments of the rows of kernel/vector.def; r: of `residual`. */

@@ -1,7 +1,8 @@
 /* What every implementation of the Fourier projector has in common. */
 #include "backend/fourier.h"
 #include <math.h>
-#include "geom/geom.h"
+#include "backend/fourier_window.h"
+#include "base/fft.h"
 
 double fourier_taper(FourierResponse response, double cycles)
 {
@@ -37,30 +38,8 @@ double fourier_oversampling(double accuracy)
 	return accuracy >= 5e-5 ? 1.25 : accuracy >= 5e-6 ? 1.4 : 2;
 }
 
-double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy)
+int64_t fourier_cells(const FourierSpec *spec, int axis)
 {
-	double over = fourier_oversampling(accuracy), wide = 0, pixel = 0;
-	double cell = 8 * (grid->n[2] > 2 ? 4 : 1);
-	for (int a = 0; a < 3; a++) {
-		double u = scan->views[0].u[a];
-		pixel += u * u;
-		wide += a < 2 ? fabs((double)grid->n[a] * grid->step[a]) : 0;
-	}
-	double points = (double)scan->columns + wide / sqrt(pixel);
-	double cells = over * over * (double)grid->n[0] * (double)grid->n[1];
-	double buffers =
-		64 * tomos_threads() * (points + over * (double)grid->n[0]) * sizeof(float);
-	return 1.1 * (cell * (cells + points * (double)scan->count) + 2 * buffers);
-}
-
-/* The kernel is back projected onto a slice of twice the size and transformed. */
-double fourier_normal_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy)
-{
-	tomos_grid twice = *grid;
-	twice.n[0] *= 2;
-	twice.n[1] *= 2;
-	twice.n[2] = 1;
-	double padded = 4 * (double)grid->n[0] * (double)grid->n[1];
-	double cell = 8 * (grid->n[2] > 2 ? 4 : 1);
-	return fourier_bytes(scan, &twice, accuracy) + 1.3 * padded * (16 + 0.5 * cell);
+	double least = ceil(fourier_oversampling(spec->accuracy) * (double)spec->n[axis]);
+	return fft_length(max64((int64_t)least, 2 * SPREAD_MOST));
 }

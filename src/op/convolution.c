@@ -150,10 +150,13 @@ tomos_status op_convolution(
 		sizeof(Convolution)));
 	Convolution *own = made->own;
 	tomos_status status = backend->type->fourier->open_normal(backend, &own->fourier, spec);
-	if (status != TOMOS_OK) {
+	if (status != TOMOS_OK)
 		tomos_op_free(made);
-		return status;
+	if (status == TOMOS_UNSUPPORTED) { /* projections may be possible */
+		snprintf(request->why, sizeof request->why, "%s", tomos_message());
+		return TOMOS_OK;
 	}
+	TRY(status);
 	*normal = made;
 	return TOMOS_OK;
 }

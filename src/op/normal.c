@@ -62,7 +62,9 @@ static tomos_status normal_dot(
 	TRY(vector_dot(&own->volume, x, product_of(own, y), &zNy));
 	if (c != 0)
 		TRY(vector_dot(&own->volume, x, own->gradient, &zg));
-	if (a != 0)
+	if (x == y)
+		yg = zg;
+	else if (a != 0)
 		TRY(vector_dot(&own->volume, y, own->gradient, &yg));
 	*result = a * c * own->square + a * yg + c * zg + zNy;
 	if (x == y && *result < 0)
@@ -105,10 +107,8 @@ static tomos_status normal_adjoint(const tomos_op *op, const float *y, float *x)
 	const Normal *own = op->own;
 	double a;
 	TRY(data_share(own, y, &a));
-	TRY(vector_copy(&own->volume, product_of(own, y), x));
-	if (a != 0)
-		TRY(vector_axpy(&own->volume, (float)a, own->gradient, x));
-	return TOMOS_OK;
+	const float *const parts[] = {product_of(own, y), own->gradient}, factors[] = {1, (float)a};
+	return vector_combine(&own->volume, a != 0 ? 2 : 1, factors, parts, x);
 }
 
 static void normal_free(tomos_op *op)
@@ -133,6 +133,7 @@ static tomos_status fill(tomos_op *op, const tomos_op *A, const float *b)
 	backend->base.type = &backend->copy.type;
 	backend->copy.vector.dot = normal_dot;
 	backend->copy.vector.distance = normal_distance;
+	backend->copy.vector.dots = NULL;
 	op->range.backend = &backend->base;
 	own->volume = op->domain;
 	own->number = (Space){.backend = op->domain.backend, .shape = {1, 1, 1}, .count = 1};

@@ -217,6 +217,11 @@ tomos_status vector_axpy_clamp(const Space *space, float a, const float *w, cons
 	float low, float high, float *y); /* y += a w x, between low and high; w NULL: 1 */
 tomos_status vector_residual(const Space *space, const float *x, const float *w, float *r,
 	float *y); /* r = x - r, y = w r */
+/* y = sum of a[i] x[i] of up to VECTORS_LISTED vectors; removes from y its parts along vectors of
+ * length 1 that are orthogonal to each other. */
+tomos_status vector_combine(
+	const Space *space, int count, const float *a, const float *const *x, float *y);
+tomos_status vector_remove(const Space *space, int count, const float *const *units, float *y);
 /* Fields of `parts` vectors of the space: norms limited to `longest`; field / |(field, least)|. */
 tomos_status vector_clip_norm(const Space *space, int parts, float longest, float *field);
 tomos_status vector_normalise(const Space *space, int parts, float least, float *field);

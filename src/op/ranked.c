@@ -111,6 +111,7 @@ tomos_status ranked_open(tomos_backend **ranked, tomos_backend *inner, tomos_com
 	r->copy.vector.dot = ranked_dot;
 	r->copy.vector.distance = ranked_distance;
 	r->copy.vector.max_abs = ranked_max_abs;
+	r->copy.vector.dots = NULL;
 	r->copy.vector.gradient = ranked_gradient;
 	r->copy.vector.gradient_adjoint = ranked_gradient_adjoint;
 	*ranked = &r->base;

@@ -129,6 +129,37 @@ tomos_status vector_residual(const Space *space, const float *x, const float *w,
 	return vector_mul(space, w, y);
 }
 
+tomos_status vector_combine(
+	const Space *space, int count, const float *a, const float *const *x, float *y)
+{
+	tomos_backend *backend = space->backend;
+	if (backend->type->vector->combine)
+		return backend->type->vector->combine(backend, space->count, count, a, x, false, y);
+	TRY(vector_copy(space, x[0], y));
+	if (a[0] != 1)
+		TRY(vector_scale(space, a[0], y));
+	for (int i = 1; i < count; i++)
+		TRY(vector_axpy(space, a[i], x[i], y));
+	return TOMOS_OK;
+}
+
+tomos_status vector_remove(const Space *space, int count, const float *const *units, float *y)
+{
+	const BackendVector *of = space->backend->type->vector;
+	double parts[VECTORS_LISTED];
+	float factors[VECTORS_LISTED];
+	for (int i = 0; i < count && !(of->dots && of->combine); i++) {
+		TRY(vector_dot(space, units[i], y, parts));
+		TRY(vector_axpy(space, -(float)parts[0], units[i], y));
+	}
+	if (count == 0 || !of->dots || !of->combine)
+		return TOMOS_OK;
+	TRY(of->dots(space->backend, space->count, count, units, y, parts));
+	for (int i = 0; i < count; i++)
+		factors[i] = -(float)parts[i];
+	return of->combine(space->backend, space->count, count, factors, units, true, y);
+}
+
 tomos_status vector_norm(const Space *space, const float *x, double *result)
 {
 	TRY(vector_dot(space, x, x, result));

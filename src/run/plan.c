@@ -8,7 +8,6 @@
 #include <string.h>
 #include "algo/metal.h"
 #include "backend/backend.h"
-#include "op/filtered.h"
 #include "run/run_parts.h"
 
 #define DEVICE_SHARE 0.8 /* of a device's free memory, for the vectors of a slab */
@@ -95,37 +94,12 @@ double run_fixed_bytes(const FileRun *r)
 	       io_write_bytes(r->output, shape);
 }
 
-/* Memory of --normal fourier: two volumes for each projections, and five of the operator. */
-static double normal_work(const FileRun *r, const tomos_grid *grid, double accuracy)
+/* In host memory; all filtered rows are, too, not only those of some views. */
+static double fourier_host(const FileRun *r, const Slab *slab, double rows)
 {
-	double volumes, projections;
-	double voxels = (double)grid->n[0] * (double)grid->n[1] * (double)grid->n[2];
-	if (!demand_normal(&r->iterative.demand))
+	if (r->backend->device != 0)
 		return 0;
-	demand_vectors(&r->iterative.demand, &volumes, &projections);
-	return fourier_normal_bytes(r->prepared->geometry, grid, accuracy) +
-	       (2 * projections + 5) * voxels * sizeof(float);
-}
-
-/* Memory of projection by Fourier transforms, if the job asks for it. Also all filtered rows are in
- * memory then, not only those of some views. */
-static double fourier_work(const FileRun *r, const Slab *slab, double rows)
-{
-	const tomos_geometry *g = r->prepared->geometry;
-	tomos_projector_options projector = tomos_projector_defaults();
-	tomos_analytic_options analytic = tomos_analytic_defaults();
-	tomos_grid grid = r->grid;
-	grid.n[2] = slab->count;
-	/* Options that cannot be read are rejected elsewhere. */
-	(void)options_take(&projector, r->job->projector, "projector");
-	(void)options_take(&analytic, r->job->analytic, "analytic");
-	if (r->iterates && !projector_is_fourier(&projector))
-		return 0;
-	if (r->iterates)
-		return fourier_bytes(g, &grid, projector.accuracy) +
-		       normal_work(r, &grid, projector.accuracy);
-	bool by = analytic.by && strcmp(analytic.by, "fourier") == 0;
-	return by ? rows + fourier_bytes(g, &grid, FBP_ACCURACY) : 0;
+	return run_fourier_bytes(r, slab->count) + (run_by_fourier(r) ? rows : 0);
 }
 
 /* A single slab is read before and written after the computation; several slabs overlap. Vectors
@@ -171,11 +145,11 @@ static double slab_bytes(const FileRun *r, int64_t count)
 	double rows = row * (double)max64(slab.rows, slab.padded);
 	if (r->iterates)
 		return iterative_bytes(r, &slab, raw, row, slice) + binned +
-		       fourier_work(r, &slab, rows);
+		       fourier_host(r, &slab, rows);
 	double volume = slice * (double)slab.padded;
 	return 2 * raw + binned + rows + fmin(WORK_COPIES * rows, WORK_BYTES) + 2 * volume +
 	       (r->metal ? metal_share(r, rows) + rows + 2 * volume : 0) +
-	       fourier_work(r, &slab, rows);
+	       fourier_host(r, &slab, rows);
 }
 
 /* Smallest thickness of a slab, if there are several, that leaves time to overlap. Iterations take
@@ -238,8 +212,9 @@ static double device_bytes(const FileRun *r, int64_t count)
 	double volumes, projections;
 	demand_vectors(&r->iterative.demand, &volumes, &projections);
 	return sizeof(float) * (double)count *
-	       ((volumes + 1) * (double)r->grid.n[0] * (double)r->grid.n[1] +
-		       (projections + 1) * (double)g->count * (double)g->columns);
+		       ((volumes + 1) * (double)r->grid.n[0] * (double)r->grid.n[1] +
+			       (projections + 1) * (double)g->count * (double)g->columns) +
+	       run_fourier_bytes(r, count);
 }
 
 /* Limits the thickness so that the vectors of a slab fit into device memory, if the device reports
@@ -309,7 +284,9 @@ static int64_t resident_thickest(const FileRun *r, int64_t most, double bytes)
 	while (low < high) {
 		int64_t middle = low + (high - low + 1) / 2;
 		const ResidentSize size = resident_size(r, middle);
-		if (resident_bytes(r->resident, r->prepared, &size) <= bytes)
+		if (resident_bytes(r->resident, r->prepared, &size) +
+				run_fourier_bytes(r, size.slices) <=
+			bytes)
 			low = middle;
 		else
 			high = middle - 1;
@@ -344,7 +321,8 @@ static tomos_status resident_thickness(FileRun *r, int64_t *thick)
 	int64_t aim = min64(max64(overlapping(r), r->share.count / 4), max64(THICK, most));
 	TRY(b->type->memory->free_bytes(b, &free_bytes));
 	double bytes = DEVICE_SHARE * (double)free_bytes;
-	r->rows_once = !r->stacked || r->prepared->reach.all_rows;
+	/* Fourier transforms back project all slices of a slab, not a box of a volume. */
+	r->rows_once = (!r->stacked || r->prepared->reach.all_rows) && !run_by_fourier(r);
 	if (!r->rows_once && unpacks_again(r, aim))
 		aim = r->share.count;
 	*thick = resident_thickest(r, aim, bytes);
@@ -396,8 +374,9 @@ static tomos_status plan_resident(FileRun *r, int64_t *thick)
 	if (r->iterates)
 		TRY(resident_group(r, thick));
 	const ResidentSize size = resident_size(r, max64(1, min64(*thick, r->share.count)));
-	r->planned_device = resident_bytes(r->resident, r->prepared, &size) +
-			    (r->iterates ? device_bytes(r, size.slices) : 0);
+	r->planned_device =
+		resident_bytes(r->resident, r->prepared, &size) +
+		(r->iterates ? device_bytes(r, size.slices) : run_fourier_bytes(r, size.slices));
 	if (*thick > 0 && resident_rings(r, &size))
 		return TOMOS_OK;
 	r->planned_device = 0;

@@ -94,6 +94,10 @@ tomos_status run_plan(FileRun *run);
 tomos_status run_cut(FileRun *run, int64_t count); /* again: `count` of equal thickness */
 /* Memory in bytes that does not depend on the slabs. */
 double run_fixed_bytes(const FileRun *run);
+/* Whether fbp back projects by Fourier transforms; memory of these transforms for `count` slices, 0
+ * if the job has none: of the backend, which is host memory for the cpu. */
+bool run_by_fourier(const FileRun *run);
+double run_fourier_bytes(const FileRun *run, int64_t count);
 /* Warns where a large job would run a reference kernel. */
 tomos_status run_say_slow(const FileRun *run);
 

@@ -33,6 +33,13 @@ static tomos_status dot(tomos_backend *b, int64_t n, const float *x, const float
 	return counted->vector->dot(b, n, x, y, result);
 }
 
+static tomos_status dots(tomos_backend *b, int64_t n, int count, const float *const *list,
+	const float *x, double *results)
+{
+	reductions++;
+	return counted->vector->dots(b, n, count, list, x, results);
+}
+
 static tomos_status distance(
 	tomos_backend *b, int64_t n, const float *x, const float *y, double *result)
 {
@@ -82,6 +89,8 @@ static void nothing_moves(void **state)
 	BackendCopy copy;
 	backend_copy(&copy, counted);
 	copy.vector.dot = dot, copy.vector.distance = distance, copy.vector.max_abs = largest;
+	if (counted->vector->dots)
+		copy.vector.dots = dots;
 	p.backend->type = &copy.type;
 	char names[256], *rest = names;
 	snprintf(names, sizeof names, "%s", counted->memory->counts ? tomos_method_names() : "");

@@ -22,7 +22,7 @@ typedef struct {
 	const char *name;
 	SceneKind scene;
 	JobKind kind;
-	const char *word; /* projector, method, or ring removal */
+	const char *word; /* projector, method, way of back projection, or ring removal */
 } Job;
 
 static const Job jobs[] = {{"joseph of a stack", STACK, JOB_FORWARD, "joseph"},
@@ -34,7 +34,8 @@ static const Job jobs[] = {{"joseph of a stack", STACK, JOB_FORWARD, "joseph"},
 	{"line-march of free views", FREE, JOB_FORWARD, "line-march"},
 	{"voxel back of a cone beam", CONE, JOB_BACK, "voxel"},
 	{"footprint of a stack", STACK, JOB_FORWARD, "footprint"},
-	{"footprint back of free views", FREE, JOB_BACK, "footprint"}, {"fbp", STACK, JOB_FBP, ""},
+	{"footprint back of free views", FREE, JOB_BACK, "footprint"},
+	{"fbp", STACK, JOB_FBP, "direct"}, {"fbp by Fourier transforms", STACK, JOB_FBP, "fourier"},
 	{"fdk", CONE, JOB_FDK, ""}, {"preparation", STACK, JOB_PREPARE, "vo"},
 	{"sirt", CONE, JOB_METHOD, "sirt"}, {"sart", STACK, JOB_METHOD, "sart"},
 	{"cgls", STACK, JOB_METHOD, "cgls"}, {"pdhg", STACK, JOB_METHOD, "pdhg"},
@@ -183,9 +184,12 @@ static inline tomos_status job_run(
 	const Job *job, tomos_backend *backend, const JobScene *s, float *got)
 {
 	tomos_array y = views_of(s, s->y), made = volume_of(s, got);
+	tomos_analytic_options o = tomos_analytic_defaults();
 	tomos_op *op = NULL;
+	if (backend->type->fourier && job->kind == JOB_FBP)
+		o.by = job->word;
 	if (job->kind == JOB_FBP)
-		return tomos_fbp(backend, &s->grid, s->scan, &y, &made, NULL, NULL);
+		return tomos_fbp(backend, &s->grid, s->scan, &y, &made, &o, NULL);
 	if (job->kind == JOB_FDK)
 		return tomos_fdk(backend, &s->grid, s->scan, &y, &made, NULL, NULL);
 	if (job->kind == JOB_PREPARE)

@@ -2,7 +2,7 @@
  * projection with it, and what it rejects. */
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
 #include "base/fft.h"
-#include "ops/cpu_backend.h"
+#include "ops/opened.h"
 
 /* A random scan and grid, with projections computed from the definition in backend/fourier.h. */
 typedef struct {
@@ -160,7 +160,7 @@ static tomos_op *scan_projector(const RandomScan *c, double accuracy)
 	tomos_op *op;
 	o.forward = "fourier";
 	o.accuracy = accuracy;
-	OK(tomos_op_projector(&op, cpu, &c->grid, c->scan, &o));
+	OK(tomos_op_projector(&op, backend, &c->grid, c->scan, &o));
 	return op;
 }
 
@@ -299,9 +299,9 @@ static void filtered(void **state)
 	tomos_array two = tomos_array_of(&fourier[0][0][0], SLICES, N, N);
 	tomos_analytic_options a = tomos_analytic_defaults();
 	a.filter = "hann";
-	OK(tomos_fbp(cpu, &grid, scan, &data, &one, &a, NULL));
+	OK(tomos_fbp(backend, &grid, scan, &data, &one, &a, NULL));
 	a.by = "fourier";
-	OK(tomos_fbp(cpu, &grid, scan, &data, &two, &a, NULL));
+	OK(tomos_fbp(backend, &grid, scan, &data, &two, &a, NULL));
 	for (int z = 0; z < SLICES; z++) {
 		double mean = 0, worst = 0;
 		for (int y = 0; y < 21; y++)
@@ -325,15 +325,15 @@ static void rejected(void **state)
 	scan_make(&c, 7);
 	o.forward = "fourier";
 	o.accuracy = 1e-8;
-	REJECTED(tomos_op_projector(&op, cpu, &c.grid, c.scan, &o), TOMOS_BAD_VALUE,
+	REJECTED(tomos_op_projector(&op, backend, &c.grid, c.scan, &o), TOMOS_BAD_VALUE,
 		"from 1e-06 to 0.01, not 1e-08");
 	o.accuracy = 1e-5;
 	c.grid.step[2] *= 1.5;
 	c.grid.n[2] = 4;
-	REJECTED(tomos_op_projector(&op, cpu, &c.grid, c.scan, &o), TOMOS_UNSUPPORTED,
+	REJECTED(tomos_op_projector(&op, backend, &c.grid, c.scan, &o), TOMOS_UNSUPPORTED,
 		"do not stay in slices");
 	o.back = "joseph";
-	REJECTED(tomos_op_projector(&op, cpu, &c.grid, c.scan, &o), TOMOS_UNSUPPORTED,
+	REJECTED(tomos_op_projector(&op, backend, &c.grid, c.scan, &o), TOMOS_UNSUPPORTED,
 		"a pair of its own");
 	scan_free(&c);
 	static const double near = 60, far = 90;
@@ -347,9 +347,10 @@ static void rejected(void **state)
 	tomos_grid grid;
 	OK(tomos_grid_centred(&grid, 8, 8, 8, 1));
 	o.back = "";
-	REJECTED(tomos_op_projector(&op, cpu, &grid, cone, &o), TOMOS_UNSUPPORTED, "not parallel");
+	REJECTED(tomos_op_projector(&op, backend, &grid, cone, &o), TOMOS_UNSUPPORTED,
+		"not parallel");
 	tomos_geometry_free(cone);
 }
 
 #define TESTS(T) T(sums), T(many_views), T(threads), T(filtered), T(rejected)
-TEST_MAIN(TESTS, set_up, tear_down)
+TEST_MAIN(TESTS, open_backend, close_backend)

@@ -243,5 +243,35 @@ static void strided_arrays(void **state)
 	free(host), free(back);
 }
 
-#define TESTS(T) T(elements), T(sums), T(lengths), T(gradients), T(strided_arrays)
+/* Operations on several vectors at once, where the backend has them. */
+static void lists(void **state)
+{
+	Vectors *all = *state;
+	const BackendVector *of = all->type->vector;
+	const float *list[2] = {all->vectors[0] + BEFORE, all->vectors[1] + BEFORE};
+	const float a[2] = {0.5F, -3};
+	double sums[2], wanted[2] = {0, 0};
+	float *y = all->vectors[2] + BEFORE;
+	for (int i = BEFORE; i < BEFORE + N; i++) {
+		wanted[0] += (double)all->w[i] * all->y[i];
+		wanted[1] += (double)all->x[i] * all->y[i];
+	}
+	load(all);
+	if (of->dots)
+		OK(of->dots(all->backend, N, 2, list, y, sums));
+	for (int k = 0; of->dots && k < 2; k++)
+		near(sums[k], wanted[k], "dots", k);
+	for (int add = 0; of->combine && add < 2; add++) {
+		load(all);
+		OK(of->combine(all->backend, N, 2, a, list, add, y));
+		fetch(all);
+		for (int i = BEFORE; i < BEFORE + N; i++)
+			near(all->out[i],
+				(add ? (double)all->y[i] : 0) + 0.5 * (double)all->w[i] -
+					3 * (double)all->x[i],
+				"combine", i);
+	}
+}
+
+#define TESTS(T) T(elements), T(sums), T(lists), T(lengths), T(gradients), T(strided_arrays)
 TEST_MAIN(TESTS, setup, teardown)

@@ -76,10 +76,16 @@ static tomos_status make_taper(Fourier *f)
 	return TOMOS_OK;
 }
 
-static int64_t cells_of(const FourierSpec *spec, int axis)
+static tomos_status make_window(Fourier *f)
 {
-	double least = ceil(fourier_oversampling(spec->accuracy) * (double)spec->n[axis]);
-	return fft_length(max64((int64_t)least, 2 * SPREAD_MOST));
+	const int64_t size[2] = {f->axis[0].size, f->axis[1].size};
+	TRY(window_make(&f->window, f->spec.n, size, f->spec.accuracy));
+	for (int a = 0; a < 2; a++) {
+		FourierAxis *axis = &f->axis[a];
+		TRY(mem_alloc(&axis->scale, axis->n, sizeof *axis->scale, "the window"));
+		window_scales(&f->window, axis->n, axis->size, axis->scale);
+	}
+	return TOMOS_OK;
 }
 
 static tomos_status fourier_fill(Fourier *f, const FourierSpec *spec, const CpuLevel *level)
@@ -96,10 +102,10 @@ static tomos_status fourier_fill(Fourier *f, const FourierSpec *spec, const CpuL
 			(long long)f->period);
 	TRY(fft_open(&f->rows, f->period));
 	for (int a = 0; a < 2; a++)
-		TRY(axis_make(&f->axis[a], spec->n[a], cells_of(spec, a)));
+		TRY(axis_make(&f->axis[a], spec->n[a], fourier_cells(spec, a)));
 	TRY(copy_views(f, spec));
 	TRY(make_taper(f));
-	TRY(window_make(&f->window, f->axis, spec->accuracy));
+	TRY(make_window(f));
 	for (int a = 0; a < 2; a++)
 		TRY(axis_ranges(f, a));
 	return take_memory(f);

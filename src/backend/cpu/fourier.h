@@ -7,11 +7,6 @@
 #include "backend/fft.h"
 #include "backend/fourier.h"
 
-/* Points of a view in the tiles of one column or row of tiles, and one period of the grid. */
-typedef struct {
-	int32_t from, to;
-} PointRange;
-
 /* One axis of the slices and of the frequency plane. */
 typedef struct {
 	int64_t n, half; /* voxels, and the one at the origin of the transform */
@@ -21,7 +16,7 @@ typedef struct {
 	int tiles;
 	int64_t *edge; /* the first cell of each tile, and the end */
 	int periods;   /* of the grid that the points extend over: from -periods to periods - 1 */
-	PointRange *ranges; /* [tile][view][period] */
+	PointRange *ranges; /* of a view in a column or row of tiles: [tile][view][period] */
 } FourierAxis;
 
 /* Slices are transformed in pairs, as real and imaginary parts; `pairs` of them together are a
@@ -108,7 +103,6 @@ tomos_status fourier_memory(Fourier *f, int64_t grid_rows, int64_t row);
 
 void fourier_release(Fourier *f);
 
-tomos_status window_make(SpreadWindow *window, FourierAxis axis[2], double accuracy);
 tomos_status axis_ranges(Fourier *f, int which);
 
 #endif

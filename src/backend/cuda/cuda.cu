@@ -43,8 +43,15 @@ static tomos_status parse_number(const char *argument, int count, int *number)
 static tomos_status make_parts(CudaDevice *d)
 {
 	CUDA_TRY(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "making a stream");
+<<<<<<< HEAD
 	CUDA_TRY(cudaMalloc((void **)&d->partial, SUM_BLOCKS * sizeof(double)), "opening it");
 	CUDA_TRY(cudaHostAlloc((void **)&d->total, SMALL_BYTES, cudaHostAllocMapped),
+=======
+	CUDA_TRY(cudaMalloc((void **)&d->partial, sizeof(double) * VECTORS_LISTED * SUM_BLOCKS),
+		"opening it");
+	CUDA_TRY(cudaHostAlloc(
+			 (void **)&d->total, VECTORS_LISTED * sizeof(double), cudaHostAllocMapped),
+>>>>>>> fourier
 		"opening it");
 	CUDA_TRY(cudaHostGetDevicePointer((void **)&d->total_device, d->total, 0), "opening it");
 	CUDA_TRY(cudaEventCreateWithFlags(&d->entered, cudaEventDisableTiming), "making an event");
@@ -380,6 +387,7 @@ static const BackendMemory cuda_memory = {
 static const BackendMatrix cuda_matrix = {BACKEND_MATRIX(cuda)};
 
 extern const BackendType module_backend;
+extern const BackendFourier cuda_fourier;
 const BackendType module_backend = {BACKEND_PARTS(cuda, 512 << 20), .matrix = &cuda_matrix,
-	.prepare = &device_prepare, .machine = cuda_machine};
+	.prepare = &device_prepare, .fourier = &cuda_fourier, .machine = cuda_machine};
 }

@@ -4,15 +4,18 @@
 
 enum { THREADS = 256, MOST_BLOCKS = 1 << 16 };
 
+/* Vectors are the same or do not overlap, and a statement loads its elements before it stores one.
+ * So the compiler may load those of several statements at once, which memory needs to be fast. */
 #define VECTOR_OP(name, statement) \
 	static __global__ void name##_kernel(const VectorArgs v) \
 	{ \
-		[[maybe_unused]] const float a = v.a, b = v.b, c = v.c, *w = v.w, *x = v.x; \
-		float *y = v.y; \
+		[[maybe_unused]] const float a = v.a, b = v.b, c = v.c; \
+		[[maybe_unused]] const float *__restrict__ w = v.w, *__restrict__ x = v.x; \
+		float *__restrict__ y = v.y; \
 		int64_t stride = (int64_t)gridDim.x * blockDim.x; \
-		for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < v.n; \
-			i += stride) \
-			statement; \
+		_Pragma("unroll 4") for (int64_t i = \
+						 (int64_t)blockIdx.x * blockDim.x + threadIdx.x; \
+					 i < v.n; i += stride) statement; \
 	}
 #include "kernel/vector.def"
 VECTOR_OP(residual, y[i] = w[i] * (v.r[i] = x[i] - v.r[i]))
@@ -110,14 +113,15 @@ static __global__ void sum_blocks(int64_t n, const float *x, const float *y, dou
 		partial[blockIdx.x] = sum;
 }
 
+/* One block for each of the sums. */
 template <typename Sum> static __global__ void sum_total(const double *partial, double *total)
 {
 	double sum = 0;
 	for (int i = threadIdx.x; i < SUM_BLOCKS; i += SUM_THREADS)
-		sum = Sum::join(sum, partial[i]);
+		sum = Sum::join(sum, partial[blockIdx.x * SUM_BLOCKS + i]);
 	sum = join_block<Sum>(sum);
 	if (threadIdx.x == 0)
-		*total = sum;
+		total[blockIdx.x] = sum;
 }
 
 /* The number of blocks is fixed, so that the order of additions depends on n alone. */
@@ -146,6 +150,103 @@ static tomos_status run_sum(
 	tomos_status status = sum_locked<Sum>(d, n, x, y, result);
 	pthread_mutex_unlock(&d->lock);
 	return status;
+}
+
+/* Several vectors, read together. */
+typedef struct {
+	int64_t n;
+	int count;
+	bool add;
+	float a[VECTORS_LISTED];
+	const float *list[VECTORS_LISTED];
+} VectorList;
+
+template <int COUNT>
+static __global__ void dots_blocks(
+	const __grid_constant__ VectorList v, const float *x, double *partial)
+{
+	double sums[COUNT] = {};
+	int64_t stride = (int64_t)gridDim.x * blockDim.x;
+#pragma unroll 4
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < v.n; i += stride) {
+		const float value = x[i];
+#pragma unroll
+		for (int k = 0; k < COUNT; k++)
+			sums[k] += (double)v.list[k][i] * value;
+	}
+#pragma unroll
+	for (int k = 0; k < COUNT; k++) {
+		const double sum = join_block<Add>(sums[k]);
+		if (threadIdx.x == 0)
+			partial[k * SUM_BLOCKS + blockIdx.x] = sum;
+		__syncthreads();
+	}
+}
+
+template <int COUNT>
+static __global__ void combine_kernel(const __grid_constant__ VectorList v, float *__restrict__ y)
+{
+	int64_t stride = (int64_t)gridDim.x * blockDim.x;
+#pragma unroll 4
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < v.n; i += stride) {
+		float sum = v.add ? y[i] : 0;
+#pragma unroll
+		for (int k = 0; k < COUNT; k++)
+			sum = fmaf(v.a[k], __ldg(v.list[k] + i), sum);
+		y[i] = sum;
+	}
+}
+
+static VectorList list_of(int64_t n, int count, const float *a, const float *const *list)
+{
+	VectorList v = {.n = n, .count = count};
+	for (int k = 0; k < count; k++) {
+		v.a[k] = a ? a[k] : 1;
+		v.list[k] = list[k];
+	}
+	return v;
+}
+
+static tomos_status dots_locked(CudaDevice *d, const VectorList &v, const float *x, double *results)
+{
+	static void (*const kernels[VECTORS_LISTED])(const VectorList, const float *, double *) = {
+		dots_blocks<1>, dots_blocks<2>, dots_blocks<3>, dots_blocks<4>};
+	kernels[v.count - 1]<<<SUM_BLOCKS, SUM_THREADS, 0, d->stream>>>(v, x, d->partial);
+	sum_total<Add>
+		<<<(unsigned)v.count, SUM_THREADS, 0, d->stream>>>(d->partial, d->total_device);
+	CUDA_LAUNCHED("a sum");
+	d->counts.waits++;
+	CUDA_TRY(cudaStreamSynchronize(d->stream), "a sum");
+	memcpy(results, d->total, (size_t)v.count * sizeof *results);
+	return TOMOS_OK;
+}
+
+static tomos_status cuda_dots(tomos_backend *b, int64_t n, int count, const float *const *list,
+	const float *x, double *results)
+{
+	CudaDevice *d = device_of(b);
+	TRY(cuda_use(b));
+	pthread_mutex_lock(&d->lock);
+	tomos_status status = dots_locked(d, list_of(n, count, NULL, list), x, results);
+	pthread_mutex_unlock(&d->lock);
+	return status;
+}
+
+static tomos_status cuda_combine(tomos_backend *b, int64_t n, int count, const float *a,
+	const float *const *list, bool add, float *y)
+{
+	static void (*const kernels[VECTORS_LISTED])(const VectorList, float *) = {
+		combine_kernel<1>, combine_kernel<2>, combine_kernel<3>, combine_kernel<4>};
+	VectorList v = list_of(n, count, a, list);
+	v.add = add;
+	if (n == 0)
+		return TOMOS_OK;
+	TRY(cuda_use(b));
+	kernels[count -
+		1]<<<cuda_blocks(n, THREADS, MOST_BLOCKS), THREADS, 0, device_of(b)->stream>>>(
+		v, y);
+	CUDA_LAUNCHED("a combination");
+	return TOMOS_OK;
 }
 
 static tomos_status cuda_dot(
@@ -335,5 +436,5 @@ static tomos_status cuda_gradient_adjoint(
 	return run_differences(b, gradient_adjoint_kernel, shape, parts, field, x);
 }
 
-const BackendVector cuda_vector = {
-	BACKEND_VECTOR(cuda), .residual = cuda_residual, .encode = cuda_encode};
+const BackendVector cuda_vector = {BACKEND_VECTOR(cuda), .residual = cuda_residual,
+	.encode = cuda_encode, .dots = cuda_dots, .combine = cuda_combine};

@@ -1,0 +1,256 @@
+/* Projector by Fourier transforms on the GPU (backend/fourier.h).
+ *
+ * Forward: slices, divided by the transform of the window, are transformed in two dimensions; the
+ * points of each view are collected from the cells around them; transforms along the rows of the
+ * detector end it. The adjoint has the same steps, transposed, in the opposite order.
+ */
+#include "backend/cuda/fourier.h"
+
+extern "C" {
+#include "base/fft.h"
+}
+
+tomos_status fourier_send(
+	tomos_backend *b, void *device, const void *host, int64_t bytes, const char *what)
+{
+	float **to = (float **)device;
+	TRY(b->type->memory->alloc(b, to, (bytes + 3) / (int64_t)sizeof(float), what));
+	CUDA_TRY(cudaMemcpyAsync(
+			 *to, host, (size_t)bytes, cudaMemcpyHostToDevice, device_of(b)->stream),
+		"sending points");
+	return TOMOS_OK;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void fill_view(const Fourier *f, const FourierView *from, LineView *to)
+{
+	const double period = (double)f->period;
+	const bool line = f->spec.response == RESPONSE_LINE;
+	double offset = from->column[2];
+	*to = (LineView){
+		.unit = (float)(from->weight / period), .sign = from->sign, .row = from->row};
+	for (int a = 0; a < 2; a++) {
+		offset += from->column[a] * (double)(f->spec.n[a] / 2);
+		to->step[a] = from->column[a] * (double)f->size[a] / period;
+		to->width[a] = (line ? from->column[a] : 1) / period;
+	}
+	to->turn = offset / period;
+}
+
+/* Also whether every row of the detector belongs to a slice in all views. */
+static tomos_status make_views(tomos_backend *b, Fourier *f, const FourierView *views)
+{
+	const int64_t count = f->spec.count, last = f->spec.n[2] - 1;
+	TRY(mem_alloc(&f->host_views, count, sizeof *f->host_views, "the views"));
+	f->covers = true;
+	for (int64_t i = 0; i < count; i++) {
+		int64_t row = views[i].row, end = row + views[i].sign * last;
+		fill_view(f, &views[i], &f->host_views[i]);
+		f->covers =
+			f->covers && min64(row, end) <= 0 && max64(row, end) >= f->spec.rows - 1;
+	}
+	return fourier_send(
+		b, &f->views, f->host_views, count * (int64_t)sizeof(LineView), "the views");
+}
+
+static tomos_status make_scales(tomos_backend *b, Fourier *f)
+{
+	for (int a = 0; a < 2; a++) {
+		float *scales;
+		TRY(mem_alloc(&scales, f->spec.n[a], sizeof *scales, "the window"));
+		window_scales(&f->window, f->spec.n[a], f->size[a], scales);
+		tomos_status status = fourier_send(b, &f->scale[a], scales,
+			f->spec.n[a] * (int64_t)sizeof *scales, "the window");
+		mem_free(scales);
+		TRY(status);
+	}
+	return TOMOS_OK;
+}
+
+/* Bytes of a pair of slices in a batch. */
+static double pair_bytes(const Fourier *f)
+{
+	const double cells = (double)f->size[0] * (double)f->size[1];
+	const double values = (double)f->spec.count * (double)f->period;
+	const int64_t parts = (int64_t)f->lists[ADJOINT].parts * FOURIER_TILE * FOURIER_TILE;
+	return sizeof(float2) * (cells + values + (double)parts);
+}
+
+/* As many pairs as memory allows, in batches of the same size. Kernels process one pair or an even
+ * number of them. cuFFT may need as much memory as it transforms at once. */
+static tomos_status choose_batch(tomos_backend *b, Fourier *f)
+{
+	const double cells = (double)f->size[0] * (double)f->size[1], together = 8 << 20;
+	int64_t all = (f->spec.n[2] + 1) / 2, free_bytes, most = FOURIER_PAIRS;
+	TRY(b->type->memory->free_bytes(b, &free_bytes));
+	double limit =
+		fmin((double)device_of(b)->scratch_most * sizeof(float), 0.8 * (double)free_bytes);
+	limit -= sizeof(float2) * fmax(cells, together);
+	most = (int64_t)fmin((double)most, fmax(1, limit / pair_bytes(f)));
+	most -= most > 1 && most % 2;
+	int64_t batches = (all + most - 1) / most;
+	f->pairs = (int)((all + batches - 1) / batches);
+	f->pairs += f->pairs > 1 && f->pairs % 2;
+	f->planes = f->pairs * cells <= together ? f->pairs : 1;
+	return TOMOS_OK;
+}
+
+static tomos_status take_memory(tomos_backend *b, Fourier *f)
+{
+	const int64_t pairs = f->pairs, cells = f->size[0] * f->size[1];
+	const int64_t parts = (int64_t)f->lists[ADJOINT].parts * FOURIER_TILE * FOURIER_TILE;
+	const BackendMemory *memory = b->type->memory;
+	TRY(memory->alloc(b, (float **)&f->grid, 2 * pairs * cells, "the frequency plane"));
+	TRY(memory->alloc(b, (float **)&f->values, 2 * pairs * f->spec.count * f->period,
+		"the spectra of views"));
+	return memory->alloc(b, (float **)&f->parts, 2 * pairs * parts, "parts of tiles");
+}
+
+static tomos_status fourier_fill(tomos_backend *b, Fourier *f, const FourierSpec *spec)
+{
+	f->spec = *spec;
+	f->spec.views = NULL;
+	f->period = spec->period > 0 ? spec->period : fft_length(fourier_period(spec));
+	f->top = f->period / 2 - 1;
+	for (int a = 0; a < 2; a++)
+		f->size[a] = fourier_cells(spec, a);
+	if (f->period > 1 << 24 || f->size[0] * f->size[1] > INT32_MAX)
+		return fail(TOMOS_UNSUPPORTED,
+			"%lld x %lld cells and %lld points of a view are too many for the "
+			"projector 'fourier' on a GPU",
+			(long long)f->size[0], (long long)f->size[1], (long long)f->period);
+	TRY(window_make(&f->window, spec->n, f->size, spec->accuracy));
+	TRY(make_views(b, f, spec->views));
+	TRY(make_scales(b, f));
+	TRY(fourier_lists(b, f, ADJOINT));
+	TRY(choose_batch(b, f));
+	TRY(take_memory(b, f));
+	const int64_t plane[2] = {f->size[1], f->size[0]};
+	TRY(fourier_plan(&f->plane_fft, &f->has_plane_fft, 2, plane, f->planes));
+	return fourier_plan(&f->row_fft, &f->has_row_fft, 1, &f->period, spec->count);
+}
+
+void cuda_fourier_close(tomos_backend *backend, Fourier *f)
+{
+	if (!f)
+		return;
+	(void)cudaSetDevice(device_of(backend)->number);
+	(void)cudaStreamSynchronize(device_of(backend)->stream); /* plans are in use until then */
+	void *held[] = {f->views, f->scale[0], f->scale[1], f->grid, f->values, f->parts};
+	for (int i = 0; i < COUNT(held); i++)
+		cudaFree(held[i]);
+	for (int k = 0; k < 2; k++)
+		fourier_lists_free(&f->lists[k]);
+	if (f->has_plane_fft)
+		cufftDestroy(f->plane_fft);
+	if (f->has_row_fft)
+		cufftDestroy(f->row_fft);
+	convolution_free(f->normal);
+	(void)cudaGetLastError();
+	mem_free(f->host_views);
+	mem_free(f);
+}
+
+tomos_status cuda_fourier_open(tomos_backend *backend, Fourier **fourier, const FourierSpec *spec)
+{
+	TRY(cuda_use(backend));
+	TRY(mem_zeroed(fourier, 1, sizeof **fourier, "a projector"));
+	tomos_status status = fourier_fill(backend, *fourier, spec);
+	if (status != TOMOS_OK) {
+		cuda_fourier_close(backend, *fourier);
+		*fourier = NULL;
+	}
+	return status;
+}
+
+/* ---- both directions ------------------------------------------------------------------------- */
+
+SliceBatch fourier_batch(const Fourier *f, int64_t slice)
+{
+	const FourierSpec *spec = &f->spec;
+	return (SliceBatch){.n = {spec->n[0], spec->n[1], spec->n[2]},
+		.size = {f->size[0], f->size[1]},
+		.rows = spec->rows,
+		.columns = spec->columns,
+		.count = spec->count,
+		.period = f->period,
+		.slice = slice,
+		.pairs = f->pairs,
+		.views = f->views,
+		.scale = {f->scale[0], f->scale[1]},
+		.grid = f->grid,
+		.values = f->values};
+}
+
+static tomos_status transform_planes(tomos_backend *b, const Fourier *f, int direction)
+{
+	for (int i = 0; i < f->pairs; i += f->planes)
+		TRY(fourier_transform(b, f->plane_fft, f->grid + i * f->size[0] * f->size[1],
+			direction, f->size[0]));
+	return TOMOS_OK;
+}
+
+static tomos_status transform_rows(tomos_backend *b, const Fourier *f, int direction)
+{
+	for (int i = 0; i < f->pairs; i++)
+		TRY(fourier_transform(b, f->row_fft, f->values + i * f->spec.count * f->period,
+			direction, f->period));
+	return TOMOS_OK;
+}
+
+static tomos_status project_batch(tomos_backend *b, const Fourier *f, const SliceBatch *batch)
+{
+	TRY(slices_pad(b, batch));
+	TRY(transform_planes(b, f, CUFFT_FORWARD));
+	TRY(fourier_collect(b, f));
+	TRY(transform_rows(b, f, CUFFT_INVERSE));
+	return rows_crop(b, batch);
+}
+
+static tomos_status back_project_batch(tomos_backend *b, const Fourier *f, const SliceBatch *batch)
+{
+	TRY(rows_pad(b, batch));
+	TRY(transform_rows(b, f, CUFFT_FORWARD));
+	TRY(fourier_spread(b, f, false));
+	TRY(transform_planes(b, f, CUFFT_INVERSE));
+	return slices_crop(b, batch);
+}
+
+/* The points of the forward projection are sorted when it is first needed: filtered back projection
+ * has none. */
+static tomos_status apply(
+	tomos_backend *b, Fourier *f, Direction direction, float *volume, float *projections)
+{
+	const FourierSpec *spec = &f->spec;
+	if (!f->lists[direction].chunks)
+		TRY(fourier_lists(b, f, direction));
+	if (direction == FORWARD && !f->covers)
+		TRY(b->type->vector->fill(
+			b, spec->count * spec->rows * spec->columns, 0, projections));
+	for (int64_t z = 0; z < spec->n[2]; z += 2 * f->pairs) {
+		SliceBatch batch = fourier_batch(f, z);
+		batch.volume = volume;
+		batch.projections = projections;
+		TRY(direction == FORWARD ? project_batch(b, f, &batch)
+					 : back_project_batch(b, f, &batch));
+	}
+	return TOMOS_OK;
+}
+
+static tomos_status cuda_fourier_apply(
+	tomos_backend *backend, Fourier *f, Direction direction, float *volume, float *projections)
+{
+	TRY(cuda_use(backend));
+	tomos_status status = cuda_enter(backend);
+	if (status == TOMOS_OK)
+		status = apply(backend, f, direction, volume, projections);
+	tomos_status left = cuda_leave(backend);
+	return status == TOMOS_OK ? left : status;
+}
+
+extern "C" {
+extern const BackendFourier cuda_fourier;
+const BackendFourier cuda_fourier = {cuda_fourier_open, cuda_fourier_close, cuda_fourier_apply,
+	cuda_normal_open, cuda_normal_apply};
+}
