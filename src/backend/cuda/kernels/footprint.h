@@ -15,7 +15,7 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_H
 
 #include "backend/cuda/kernels/update.h"
-#include "backend/cuda/kernels/voxel_quarters.h"
+#include "backend/cuda/kernels/quarters.h"
 
 #define FOOTPRINT_LEAST 1e-9f /* width of a box, in pixels or voxels */
 
