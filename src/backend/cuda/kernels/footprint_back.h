@@ -1,7 +1,7 @@
 /* What kernels for the back projection of separable footprints have in common.
  *
- * A block has SIDE x SIDE columns of voxels along z and visits all views; the part of a view that it
- * needs (a tile) is copied into shared memory while the view before is processed.
+ * A block has SIDE x SIDE columns of voxels along z and visits all views; the part of a view that
+ * it needs (a tile) is copied into shared memory while the view before is processed.
  *
  * Where views are in sets that are 90 degrees apart, a Pixel is that of four views, side by side,
  * and the weights of one voxel serve it and its three rotated images, as in voxel_back_circle.cu: a
@@ -87,8 +87,8 @@ static __device__ __forceinline__ void visit_views(const Footprints &s, Near *ne
 				__pipeline_wait_prior(0);
 				__syncthreads(); /* the tile is complete, and the other one free */
 				if (i + 1 < views)
-					copy_tile<Pixel, PITCH>(s, near[i + 1], images + image,
-						tiles[(i + 1) % 2]);
+					copy_tile<Pixel, PITCH>(
+						s, near[i + 1], images + image, tiles[(i + 1) % 2]);
 				visit(near[i], tiles[i % 2], images);
 			}
 		}
@@ -145,8 +145,8 @@ static __device__ __forceinline__ void write_sums(
 	const int64_t slice = (int64_t)s.n[0] * s.n[1];
 #pragma unroll
 	for (int i = 0; i < PARTS<Pixel>; i++) {
-		const int2 at = i == 0 ? make_int2(x, y)
-				       : rotated(s.n[0], i * s.direction % 4, x, y);
+		const int2 at =
+			i == 0 ? make_int2(x, y) : rotated(s.n[0], i * s.direction % 4, x, y);
 		if (i < images)
 			update_voxels<COLUMN, 4>(s.update,
 				s.volume + z0 * slice + (int64_t)at.y * s.n[0] + at.x, slice,
@@ -244,12 +244,12 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 			s.views = kept->views + what->first + first;
 			s.count = count;
 			s.update = part;
-			return run_views<Pixel>(backend, what, &s, first, kernel, column,
-				tile_bytes<Pixel>(size));
+			return run_views<Pixel>(
+				backend, what, &s, first, kernel, column, tile_bytes<Pixel>(size));
 		});
 }
 
-/* Whether all of the request's box is some voxels in front of the source: positions are in float. */
+/* Whether the request's box is some voxels in front of the source: positions are in float. */
 static inline bool is_in_front(const ProjectRequest *what, const KernelView *k, double voxels)
 {
 	double least = k->depth[3], voxel = 0;

@@ -12,28 +12,27 @@
  * source without its part along z. */
 typedef struct {
 	float u, v, d, square, rise;
+	float last; /* voxel of the box: beyond, it is repeated */
 } Column;
 
 static __device__ __forceinline__ Column column_of(
 	const Footprints &s, const Near &near, float dx, float dy)
 {
-	const float ax = fmaf(dx, s.step[0], near.away[0]),
-		    ay = fmaf(dy, s.step[1], near.away[1]);
+	const float ax = fmaf(dx, s.step[0], near.away[0]), ay = fmaf(dy, s.step[1], near.away[1]);
 	return Column{fmaf(near.u.x, dx, fmaf(near.u.y, dy, near.u.w)),
 		fmaf(near.v.x, dx, fmaf(near.v.y, dy, near.v.w)),
 		fmaf(near.d.x, dx, fmaf(near.d.y, dy, near.d.w)), fmaf(ax, ax, ay * ay),
-		near.away[2]};
+		near.away[2], near.last};
 }
 
 /* The weight of a voxel, divided by the product of the two boxes. */
 template <bool RAYS>
-static __device__ __forceinline__ float weight_of(const Footprints &s, const Near &near,
-	const Column &c, float k, float rate, float product)
+static __device__ __forceinline__ float weight_of(
+	const Footprints &s, const Near &near, const Column &c, float k, float rate, float product)
 {
 	float weight = near.scale * inverse_nearly(product);
 	if (RAYS) {
-		const float rise = fmaf(k, s.step[2], c.rise),
-			    square = fmaf(rise, rise, c.square);
+		const float rise = fmaf(k, s.step[2], c.rise), square = fmaf(rise, rise, c.square);
 		return weight * rate * (rate * rate) * (square * inverse_root(square));
 	}
 	return s.weighting == WEIGHT_DEPTH ? weight * (rate * rate) : weight;
@@ -46,8 +45,9 @@ static __device__ __forceinline__ void visit_column(const Footprints &s, const N
 	constexpr unsigned magic = 0x4b400000u; /* the bits of MAGIC */
 #pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
-		const float depth = fmaf((float)k, near.d.z, c.d), rate = inverse_nearly(depth);
-		const float U = fmaf((float)k, near.u.z, c.u), V = fmaf((float)k, near.v.z, c.v);
+		const float at_k = fminf((float)k, c.last);
+		const float depth = fmaf(at_k, near.d.z, c.d), rate = inverse_nearly(depth);
+		const float U = fmaf(at_k, near.u.z, c.u), V = fmaf(at_k, near.v.z, c.v);
 		const float u = U * rate, v = V * rate;
 		const Shape across = shape_of(near.u, near.d, u),
 			    along = shape_of(near.v, near.d, v);
@@ -55,8 +55,8 @@ static __device__ __forceinline__ void visit_column(const Footprints &s, const N
 		float a[NC], b[NR];
 		shares_of<NC>(across, __fadd_rn(left, -MAGIC), U, depth, a);
 		shares_of<NR>(along, __fadd_rn(low, -MAGIC), V, depth, b);
-		const unsigned place = __float_as_uint(low) * PITCH + __float_as_uint(left) -
-				       magic * (PITCH + 1);
+		const unsigned place =
+			__float_as_uint(low) * PITCH + __float_as_uint(left) - magic * (PITCH + 1);
 		const Pixel *at = tile + (int)place;
 		Pixel all = {};
 #pragma unroll
@@ -68,9 +68,7 @@ static __device__ __forceinline__ void visit_column(const Footprints &s, const N
 			add_scaled(all, b[r], line);
 		}
 		add_scaled(sum[k],
-			weight_of<RAYS>(
-				s, near, c, (float)k, rate, across.wide * along.wide),
-			all);
+			weight_of<RAYS>(s, near, c, at_k, rate, across.wide * along.wide), all);
 	}
 }
 
@@ -90,8 +88,7 @@ static __device__ __noinline__ void voxel_direct(const Footprints &s, const Near
 	Pixel all = {};
 	for (int r = r0; r <= r1; r++) {
 		const float low = fmaf((float)r - 0.5f, depth, -V);
-		const float share =
-			shape_integral(along, low + depth) - shape_integral(along, low);
+		const float share = shape_integral(along, low + depth) - shape_integral(along, low);
 		for (int c = c0; c <= c1; c++) {
 			const float left = fmaf((float)c - 0.5f, depth, -U);
 			add_scaled(all,
@@ -109,12 +106,12 @@ static __device__ __forceinline__ void visit_direct(const Footprints &s, const N
 {
 #pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
-		const float depth = fmaf((float)k, near.d.z, c.d);
-		const float weight =
-			weight_of<RAYS>(s, near, c, (float)k, inverse_nearly(depth), 1);
+		const float at_k = fminf((float)k, c.last);
+		const float depth = fmaf(at_k, near.d.z, c.d);
+		const float weight = weight_of<RAYS>(s, near, c, at_k, inverse_nearly(depth), 1);
 		Pixel here = sum[k];
-		voxel_direct(s, near, image, fmaf((float)k, near.u.z, c.u),
-			fmaf((float)k, near.v.z, c.v), depth, weight, &here);
+		voxel_direct(s, near, image, fmaf(at_k, near.u.z, c.u), fmaf(at_k, near.v.z, c.v),
+			depth, weight, &here);
 		sum[k] = here;
 	}
 }
@@ -170,8 +167,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 }
 
 /* Rows and columns that a block sees at a corner of the box. */
-static void measure_corner(const ProjectRequest *what, const KernelView *k, int corner,
-	double size[2])
+static void measure_corner(
+	const ProjectRequest *what, const KernelView *k, int corner, double size[2])
 {
 	static const int block[3] = {SIDE, SIDE, COLUMN};
 	double at[3], depth = k->depth[3];
@@ -214,8 +211,8 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 
 template <class Pixel> static auto kernel_of(const ProjectRequest *what, const TileSize *size)
 {
-	const bool rays = what->plan->model.weight == WEIGHT_RAY &&
-			  what->plan->rays.source != TOMOS_PARALLEL;
+	const bool rays =
+		what->plan->model.weight == WEIGHT_RAY && what->plan->rays.source != TOMOS_PARALLEL;
 	if (size->columns <= NARROW<Pixel>)
 		return rays ? footprint_back<Pixel, NARROW<Pixel>, true>
 			    : footprint_back<Pixel, NARROW<Pixel>, false>;

@@ -15,6 +15,7 @@ typedef struct __align__(16)
 	Affine u, v, d;
 	float away[3]; /* from the source to the corner, in units of length */
 	float scale;
+	float last;        /* voxel of the box along z */
 	int row, column;   /* of the tile's first pixel */
 	int rows, columns; /* of the tile */
 	int kind;
@@ -42,8 +43,8 @@ static __device__ Seen seen_by(const Footprints &s, const KernelView *k, const d
 			const double p = footprint_affine(f, at) / depth;
 			seen.low[c] = fmin(seen.low[c], p);
 			seen.high[c] = fmax(seen.high[c], p);
-			seen.length[c] = fmax(
-				seen.length[c], footprint_length(f, k->depth, p, depth));
+			seen.length[c] =
+				fmax(seen.length[c], footprint_length(f, k->depth, p, depth));
 		}
 	}
 	for (int c = 0; c < 2; c++) /* rounding of float, and lengths between the corners */
@@ -91,6 +92,7 @@ static __device__ __noinline__ void near_block(
 		.d = {(float)(k->depth[0] * rate), (float)(k->depth[1] * rate),
 			(float)(k->depth[2] * rate), 1},
 		.scale = scale_of(s.weighting, k, rate),
+		.last = (float)(s.n[2] - 1 - z0),
 		.row = (int)first[1],
 		.column = (int)first[0]};
 	for (int a = 0; a < 3; a++)

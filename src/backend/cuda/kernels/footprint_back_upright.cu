@@ -105,7 +105,8 @@ template <int S> struct Boundary {
 	}
 
 	/* quarter: 1 / (4 h). */
-	__device__ __forceinline__ void lengths(float h, float quarter, float after_edge[S + 1]) const
+	__device__ __forceinline__ void lengths(
+		float h, float quarter, float after_edge[S + 1]) const
 	{
 		after_edge[0] = t;
 #pragma unroll
@@ -119,8 +120,8 @@ template <int S> struct Boundary {
 
 /* Adds the line between two boundaries, whose first edges are D samples apart. */
 template <int S, int D, class Pixel>
-static __device__ __forceinline__ Pixel between(const float low[S + 1], const float high[S + 1],
-	const Pixel *line)
+static __device__ __forceinline__ Pixel between(
+	const float low[S + 1], const float high[S + 1], const Pixel *line)
 {
 	Pixel sum = {};
 #pragma unroll
@@ -297,7 +298,8 @@ template <class Pixel> static bool has_tiles(const TileSize *size)
 
 static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 {
-	if (what->plan->model.columns * what->plan->model.rows > 1 << 28 || !footprint_upright(what))
+	if (what->plan->model.columns * what->plan->model.rows > 1 << 28 ||
+		!footprint_upright(what))
 		return false;
 	TileSize *size = notes_of<TileSize>(notes);
 	*size = tile_size(what, COLUMN<float4>);
@@ -310,8 +312,8 @@ static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 
 template <class Pixel> static auto kernel_of(const ProjectRequest *what, const TileSize *size)
 {
-	const bool rays = what->plan->model.weight == WEIGHT_RAY &&
-			  what->plan->rays.source != TOMOS_PARALLEL;
+	const bool rays =
+		what->plan->model.weight == WEIGHT_RAY && what->plan->rays.source != TOMOS_PARALLEL;
 	if (size->columns <= NARROW<Pixel>)
 		return rays ? footprint_back<Pixel, NARROW<Pixel>, true>
 			    : footprint_back<Pixel, NARROW<Pixel>, false>;

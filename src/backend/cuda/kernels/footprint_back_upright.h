@@ -19,8 +19,8 @@ typedef struct __align__(16)
 	float uf, ua, ub, vf, va, vb, vc, df, da, db;
 	float flat, bent, shape; /* FootprintHalf */
 	float lower, scale;
-	float away[3];     /* from the source to the corner, in units of length; of fans, [2] is 0 */
-	int row, column;   /* of the tile's first pixel */
+	float away[3];   /* from the source to the corner, in units of length; of fans, [2] is 0 */
+	int row, column; /* of the tile's first pixel */
 	int rows, columns; /* of the tile */
 	int taps;          /* detector columns of a footprint, at most */
 	int kind;          /* of Boundaries, DIRECT or UNSEEN */

@@ -4,8 +4,8 @@
  * A thread has a cell, a small square of pixels, and follows it through the planes of the axis that
  * is closest to the rays. In each plane it takes the voxels whose centres fall into the cell and
  * adds their footprints (footprint_shares.h) to a patch in shared memory, the cell and the pixels
- * around it, that is its own: sums have the same order in every run. The patches of a block are then
- * added to a tile, and tiles, which overlap, to the projections.
+ * around it, that is its own: sums have the same order in every run. The patches of a block are
+ * then added to a tile, and tiles, which overlap, to the projections.
  *
  * Where views are in sets that are 90 degrees apart, the values of a voxel and of its three rotated
  * images are stored side by side, and the shares of a voxel serve four views.
@@ -21,8 +21,8 @@ typedef struct {
 	float square, b, c;
 } Anchor;
 
-static __device__ __forceinline__ void set_anchor(const Beam &beam, double column, double row,
-	double ka, double kb, double kc, Anchor *to)
+static __device__ __forceinline__ void set_anchor(
+	const Beam &beam, double column, double row, double ka, double kb, double kc, Anchor *to)
 {
 	const double d = fma(beam.d.a, ka, fma(beam.d.b, kb, fma(beam.d.c, kc, beam.d.w))),
 		     u = fma(beam.u.a, ka, fma(beam.u.b, kb, fma(beam.u.c, kc, beam.u.w))),
@@ -40,8 +40,9 @@ static __device__ __forceinline__ void set_anchor(const Beam &beam, double colum
 static __device__ __forceinline__ void set_changes(
 	const Beam &beam, double column, double row, Affine *u, Affine *v, Affine *d)
 {
-	*u = Affine{(float)fma(-column, beam.d.a, beam.u.a), (float)fma(-column, beam.d.b, beam.u.b),
-		(float)fma(-column, beam.d.c, beam.u.c), 0};
+	*u = Affine{(float)fma(-column, beam.d.a, beam.u.a),
+		(float)fma(-column, beam.d.b, beam.u.b), (float)fma(-column, beam.d.c, beam.u.c),
+		0};
 	*v = Affine{(float)fma(-row, beam.d.a, beam.v.a), (float)fma(-row, beam.d.b, beam.v.b),
 		(float)fma(-row, beam.d.c, beam.v.c), 0};
 	*d = Affine{(float)beam.d.a, (float)beam.d.b, (float)beam.d.c, 0};
@@ -65,7 +66,7 @@ static __device__ __forceinline__ void add_voxel(const Sheets &s, const Beam &be
 		    V = fmaf(c, at.v.z, fmaf(b, at.v.y, at.v.w));
 	const float u = U * rate, v = V * rate;
 	const Shape across = shape_of(at.u, at.d, u), along = shape_of(at.v, at.d, v);
-	/* Of voxels beyond the detector, pixels outside the patch are added to its first or last. */
+	/* Of voxels beyond the detector, what is outside the patch is added to its border. */
 	const float left = fminf(fmaxf(first_pixel(across, u, rate), MAGIC), patch.end[0] - NC),
 		    low = fminf(fmaxf(first_pixel(along, v, rate), MAGIC), patch.end[1] - NR);
 	float x[NC], y[NR], weight = beam.scale * inverse_nearly(across.wide * along.wide);
@@ -78,8 +79,8 @@ static __device__ __forceinline__ void add_voxel(const Sheets &s, const Beam &be
 	} else if (s.weighting == WEIGHT_DEPTH) {
 		weight *= rate * rate;
 	}
-	const unsigned place = (__float_as_uint(low) - magic) * patch.columns +
-			       (__float_as_uint(left) - magic);
+	const unsigned place =
+		(__float_as_uint(low) - magic) * patch.columns + (__float_as_uint(left) - magic);
 	Value *to = patch.own + place * THREADS;
 #pragma unroll
 	for (int r = 0; r < NR; r++, to += patch.columns * THREADS) {
@@ -228,8 +229,7 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 4 : 6)
 	const Patch<Value> patch = {patches + threadIdx.x, s.size[0],
 		{MAGIC + (float)s.size[0], MAGIC + (float)s.size[1]}};
 	visit_planes<Value, RAYS>(s, beam, cell, patch, (double)(x * s.cell - s.before[0]),
-		(double)(y * s.cell - s.before[1]),
-		x * s.cell < s.columns && y * s.cell < s.rows);
+		(double)(y * s.cell - s.before[1]), x * s.cell < s.columns && y * s.cell < s.rows);
 	__syncthreads();
 	const int64_t tile = (int64_t)tile_size(s, 0) * tile_size(s, 1);
 	write_tile(s, patches,
@@ -286,91 +286,6 @@ template <class Value> static __global__ void add_tiles(const __grid_constant__ 
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* What all views have in common. */
-typedef struct {
-	double longest[2], shortest; /* footprints, in pixels: columns and rows; either */
-	double shear[2];             /* pixels across per pixel along c: columns and rows */
-	int axes, direction;
-} Notes;
-
-enum {
-	CELL = 4 /* pixels along the side of a cell, at most */
-};
-
-#define MOST_SHEAR 2.0
-#define MOST_SLOPE 3.0 /* of rays, in voxels per plane */
-
-/* Lengths of footprints, at the corners of the box. */
-static bool measure_box(const ProjectRequest *what, const KernelView *k, Notes *found)
-{
-	for (int i = 0; i < 8; i++) {
-		double at[3], depth = k->depth[3], voxel = 0;
-		for (int a = 0; a < 3; a++) {
-			at[a] = (double)(i >> a & 1 ? what->box.high[a] - 1 : what->box.low[a]);
-			depth += k->depth[a] * at[a];
-			voxel += fabs(k->depth[a]);
-		}
-		if (!(depth > 4 * voxel) || !(depth > 0))
-			return false;
-		for (int c = 0; c < 2; c++) {
-			const double *f = c ? k->row : k->column;
-			const double p =
-				(f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3]) / depth;
-			const double length = footprint_length(f, k->depth, p, depth);
-			found->longest[c] = fmax(found->longest[c], length);
-			found->shortest = fmin(found->shortest, length);
-		}
-	}
-	return true;
-}
-
-/* Whether the planes across axis a serve all rays of a block around a point of the detector. */
-static bool serves_block(const KernelView *k, int a, double column, double row)
-{
-	const double wide = 0.5 * ((int)CELLS_X + 2) * (int)CELL + (int)SHARES_MOST,
-		     high = 0.5 * ((int)CELLS_Y + 2) * (int)CELL + (int)SHARES_MOST;
-	double sign = 0;
-	for (int corner = 0; corner < 4; corner++) {
-		double d[3];
-		ray_direction(k, column + (corner & 1 ? wide : -wide),
-			row + (corner & 2 ? high : -high), d);
-		const double most = fmax(fabs(d[0]), fmax(fabs(d[1]), fabs(d[2])));
-		if (!(fabs(d[a]) * MOST_SLOPE >= most) || d[a] * sign < 0)
-			return false;
-		sign = d[a];
-	}
-	return true;
-}
-
-/* Axes and shear, at points all over the detector. */
-static bool measure_detector(const KernelModel *model, const KernelView *k, Notes *found)
-{
-	const Division division = divide_view(k, (int)model->columns, (int)model->rows);
-	const int c = division.c;
-	const double *f = division.across ? k->column : k->row;
-	/* The coordinate that c follows increases or decreases with it everywhere. */
-	const double first = change_of(f, k, c, -(int)SHARES_MOST),
-		     last = change_of(f, k, c,
-			     (double)(division.across ? model->columns : model->rows) +
-				     (int)SHARES_MOST);
-	if (!(first * last > 0) || fmin(fabs(first), fabs(last)) < 0.1 * fmax(fabs(first), fabs(last)))
-		return false;
-	found->axes |= division.axes;
-	for (int i = 0; i < 25; i++) {
-		const double column = 0.25 * (i % 5) * (double)(model->columns - 1),
-			     row = 0.25 * (i / 5) * (double)(model->rows - 1);
-		const double u = fabs(change_of(k->column, k, c, column)),
-			     v = fabs(change_of(k->row, k, c, row));
-		const double across = division.across ? v : u, along = division.across ? u : v;
-		if (!(across < MOST_SHEAR * along) ||
-			!serves_block(k, closest_axis(k, c, column, row), column, row))
-			return false;
-		found->shear[division.across] =
-			fmax(found->shear[division.across], across / along);
-	}
-	return true;
-}
-
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
@@ -387,22 +302,12 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 	}
 	for (int c = 0; c < 2; c++) /* between the corners, and rounding of float */
 		found->longest[c] = found->longest[c] * 1.002 + 1e-4;
-	return share_kind((float)found->longest[0], (float)found->longest[1]) >= 0;
-}
-
-/* Pixels of a patch before and after the cell. */
-static void set_patch(const Notes *found, Sheets *s)
-{
-	s->voxels = (float)(2 * s->cell / found->shortest);
-	s->kind = share_kind((float)found->longest[0], (float)found->longest[1]);
-	for (int c = 0; c < 2; c++)
-		s->reach[c] = 0.5 * found->longest[c] + 0.002;
-	for (int c = 0; c < 2; c++) {
-		/* From the ray through the middle of a cell. */
-		s->drift[c] = 1.03 * found->shear[c] * (0.5 * s->cell + s->reach[1 - c]);
-		s->before[c] = (int)ceil(s->reach[c] + s->drift[c]);
-		s->size[c] = max(s->cell + 2 * s->before[c], share_pixels(s->kind, c));
-	}
+	if (share_kind((float)found->longest[0], (float)found->longest[1]) < 0)
+		return false;
+	Sheets s = {};
+	if (!set_cells<float4>(found, &s))
+		found->direction = 0;
+	return set_cells<float>(found, &s);
 }
 
 /* The volume for planes across an axis. */
@@ -427,42 +332,41 @@ static tomos_status set_volume(
 	return TOMOS_OK;
 }
 
+/* Views and slices of `s`, along all axes. */
 template <class Value>
-static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const CudaNotes *notes,
-	const CudaEpilogue *)
+static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, Sheets s)
 {
-	const Plan *plan = what->plan;
-	const Notes *found = notes_of<Notes>(notes);
 	cudaStream_t stream = device_of(backend)->stream;
-	const CudaPlan *kept;
-	TRY(cuda_plan(backend, plan, &kept));
-	Sheets s = {.part = what->count / PARTS<Value>,
-		.direction = found->direction,
-		.weighting = plan->model.weight,
-		.rows = (int)plan->model.rows,
-		.columns = (int)plan->model.columns,
-		.cell = getenv("FP_CELL") ? atoi(getenv("FP_CELL")) : (int)CELL};
-	for (int a = 0; a < 3; a++) {
-		s.low[a] = what->box.low[a];
-		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
-		s.step[a] = plan->whole.step[a];
-	}
-	const bool rays = s.weighting == WEIGHT_RAY && plan->rays.source != TOMOS_PARALLEL;
+	const bool rays = s.weighting == WEIGHT_RAY && what->plan->rays.source != TOMOS_PARALLEL;
 	auto kernel = rays ? footprint_forward<Value, true> : footprint_forward<Value, false>;
-	int bytes;
-	for (;; s.cell--) {
-		set_patch(found, &s);
-		bytes = s.size[0] * s.size[1] * THREADS * (int)sizeof(Value);
-		if (s.cell == 1 || cuda_has_shared(bytes + (int)sizeof(Beam) + 64))
-			break;
+	TRY(cuda_take_shared((const void *)kernel));
+	for (int axis = 0; axis < 3; axis++) {
+		if (!(s.axes & 1 << axis))
+			continue;
+		TRY(set_volume<Value>(backend, what, axis, &s));
+		kernel<<<dim3(s.tiles[0] * s.tiles[1], (unsigned)s.count), THREADS,
+			patch_bytes<Value>(s), stream>>>(s);
+		CUDA_LAUNCHED("projecting");
 	}
-	s.tiles[0] = (s.columns + s.cell * CELLS_X - 1) / (s.cell * CELLS_X);
-	s.tiles[1] = (s.rows + s.cell * CELLS_Y - 1) / (s.cell * CELLS_Y);
-	const int64_t floats = (int64_t)s.tiles[0] * s.tiles[1] * tile_size(s, 0) *
-			       tile_size(s, 1) * PARTS<Value>;
+	add_tiles<Value><<<dim3(cuda_blocks(s.columns, 128, 1 << 30),
+				   cuda_blocks(s.count * s.rows, 1, 65535)),
+		128, 0, stream>>>(s);
+	CUDA_LAUNCHED("adding tiles");
+	return TOMOS_OK;
+}
+
+template <class Value>
+static tomos_status run(
+	tomos_backend *backend, const ProjectRequest *what, const Notes *found, Sheets s)
+{
+	const CudaPlan *kept;
+	TRY(cuda_plan(backend, what->plan, &kept));
+	s.part = what->count / PARTS<Value>;
+	set_cells<Value>(found, &s);
+	const int64_t floats =
+		(int64_t)s.tiles[0] * s.tiles[1] * tile_size(s, 0) * tile_size(s, 1) * PARTS<Value>;
 	const int64_t at_once = max64(1, min64(device_of(backend)->scratch_most / floats, s.part));
 	TRY(cuda_scratch(backend, SCRATCH_ROWS, at_once * floats, &s.patches, "parts of views"));
-	TRY(cuda_take_shared((const void *)kernel));
 	const int64_t slices = PARTS<Value> == 4 ? quarter_slices(backend, what) : s.n[2];
 	for (; s.low[2] < what->box.high[2]; s.low[2] += slices) {
 		s.n[2] = (int)min64(slices, what->box.high[2] - s.low[2]);
@@ -470,28 +374,28 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 			s.count = min64(at_once, s.part - first);
 			s.views = kept->views + what->first + first;
 			s.projections = what->projections + first * s.rows * s.columns;
-			for (int axis = 0; axis < 3; axis++) {
-				if (!(found->axes & 1 << axis))
-					continue;
-				TRY(set_volume<Value>(backend, what, axis, &s));
-				kernel<<<dim3(s.tiles[0] * s.tiles[1], (unsigned)s.count), THREADS,
-					bytes, stream>>>(s);
-				CUDA_LAUNCHED("projecting");
-			}
-			add_tiles<Value><<<dim3(cuda_blocks(s.columns, 128, 1 << 30),
-						   cuda_blocks(s.count * s.rows, 1, 65535)),
-				128, 0, stream>>>(s);
-			CUDA_LAUNCHED("adding tiles");
+			TRY(run_views<Value>(backend, what, s));
 		}
 	}
 	return TOMOS_OK;
 }
 
 static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
-	const CudaNotes *notes, const CudaEpilogue *epilogue)
+	const CudaNotes *notes, const CudaEpilogue *)
 {
-	return (notes_of<Notes>(notes)->direction ? run<float4> : run<float>)(
-		backend, what, notes, epilogue);
+	const Plan *plan = what->plan;
+	const Notes *found = notes_of<Notes>(notes);
+	Sheets s = {.direction = found->direction,
+		.weighting = plan->model.weight,
+		.rows = (int)plan->model.rows,
+		.columns = (int)plan->model.columns,
+		.axes = found->axes};
+	for (int a = 0; a < 3; a++) {
+		s.low[a] = what->box.low[a];
+		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
+		s.step[a] = plan->whole.step[a];
+	}
+	return (found->direction ? run<float4> : run<float>)(backend, what, found, s);
 }
 
 extern const CudaKernel cuda_footprint_forward_any;

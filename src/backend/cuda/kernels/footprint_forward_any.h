@@ -20,7 +20,7 @@ typedef struct {
 	double step[3];
 	int n[3];
 	const void *volume; /* Value */
-	int axis;           /* of the planes */
+	int axes, axis;     /* of the planes: bit mask of all; that of a launch */
 	int64_t stride[3];  /* of the volume, along x, y and z */
 	int cell;           /* pixels along the side of a cell */
 	float voxels;       /* along the side of a cell, at most */
@@ -83,8 +83,7 @@ static __host__ __device__ inline double change_of(
 }
 
 /* Directions are affine in the pixel: extremes are at the corners. */
-static __host__ __device__ inline Division divide_view(
-	const KernelView *k, int columns, int rows)
+static __host__ __device__ inline Division divide_view(const KernelView *k, int columns, int rows)
 {
 	double least[3] = {1e300, 1e300, 1e300}, most[3] = {-1e300, -1e300, -1e300};
 	for (int corner = 0; corner < 4; corner++) {
@@ -105,7 +104,8 @@ static __host__ __device__ inline Division divide_view(
 			   : most[1] <= 0.9 * fmax(most[0], most[2]) ? 1
 								     : 0};
 	const int one = v.c == 0 ? 1 : 0, two = v.c == 2 ? 1 : 2;
-	v.axes = (most[one] >= least[two] ? 1 << one : 0) | (most[two] >= least[one] ? 1 << two : 0);
+	v.axes =
+		(most[one] >= least[two] ? 1 << one : 0) | (most[two] >= least[one] ? 1 << two : 0);
 	v.across = fabs(change_of(k->column, k, v.c, 0.5 * (columns - 1))) >
 		   fabs(change_of(k->row, k, v.c, 0.5 * (rows - 1)));
 	return v;
@@ -124,10 +124,10 @@ static __host__ __device__ inline int closest_axis(
 /* ---- cells ----------------------------------------------------------------------------------- */
 
 /* The voxels of a plane are divided into strips along b by the lines onto which the edges between
- * the cells' rows (or columns, if c follows these) project, and each strip into cells where the rays
- * through the middle of the other edges pass. Every voxel is in one cell: neighbouring threads, of
- * any block, compute the limit that they share by the same operations. Cells at the border of the
- * detector extend beyond it. */
+ * the cells' rows (or columns, if c follows these) project, and each strip into cells where the
+ * rays through the middle of the other edges pass. Every voxel is in one cell: neighbouring
+ * threads, of any block, compute the limit that they share by the same operations. Cells at the
+ * border of the detector extend beyond it. */
 typedef struct {
 	double base[2], by_plane[2]; /* limits along c at b = 0 */
 	float by_b[2];
@@ -154,21 +154,21 @@ static __device__ __forceinline__ double edge_of(
 static __device__ __forceinline__ void set_cell(
 	const Sheets &s, const Beam &beam, int x, int y, Cell *cell)
 {
-	const bool turned = beam.across;
-	const Plane &u = turned ? beam.v : beam.u, &v = turned ? beam.u : beam.v, &d = beam.d;
-	const int i = turned ? y : x, j = turned ? x : y;
+	const bool swapped = beam.across;
+	const Plane &u = swapped ? beam.v : beam.u, &v = swapped ? beam.u : beam.v, &d = beam.d;
+	const int i = swapped ? y : x, j = swapped ? x : y;
 	const double middle = (j + 0.5) * s.cell - 0.5;
 	const double mb = at_pixel(v.b, d.b, middle), mc = at_pixel(v.c, d.c, middle),
 		     ma = at_pixel(v.a, d.a, middle), mw = at_pixel(v.w, d.w, middle);
 #pragma unroll
 	for (int side = 0; side < 2; side++) {
-		const double edge = edge_of(s, !turned, j, side, s.reach[!turned]),
+		const double edge = edge_of(s, !swapped, j, side, s.reach[!swapped]),
 			     rate = -1 / at_pixel(v.c, d.c, edge);
 		cell->base[side] = __dmul_rn(at_pixel(v.w, d.w, edge), rate);
 		cell->by_plane[side] = __dmul_rn(at_pixel(v.a, d.a, edge), rate);
 		cell->by_b[side] = (float)__dmul_rn(at_pixel(v.b, d.b, edge), rate);
 		const double left =
-			edge_of(s, turned, i, side, s.reach[turned] + s.drift[turned]);
+			edge_of(s, swapped, i, side, s.reach[swapped] + s.drift[swapped]);
 		const double b = at_pixel(u.b, d.b, left), c = at_pixel(u.c, d.c, left),
 			     a = at_pixel(u.a, d.a, left), w = at_pixel(u.w, d.w, left);
 		const double other = 1 / fma(mc, b, -__dmul_rn(mb, c));
@@ -216,8 +216,8 @@ static __device__ __forceinline__ int2 cell_columns(const Cell &cell, double pla
 static __device__ __forceinline__ Plane plane_of(
 	const double f[4], const int axes[3], const int64_t low[3], double rate)
 {
-	const double w = f[3] + f[0] * (double)low[0] + f[1] * (double)low[1] +
-			 f[2] * (double)low[2];
+	const double w =
+		f[3] + f[0] * (double)low[0] + f[1] * (double)low[1] + f[2] * (double)low[2];
 	return Plane{f[axes[0]] * rate, f[axes[1]] * rate, f[axes[2]] * rate, w * rate};
 }
 
@@ -253,6 +253,129 @@ static __device__ __noinline__ bool set_beam(
 			      : KERNEL_HAS_SOURCE(k)      ? k->mass * rate * rate * rate
 							  : k->mass);
 	return true;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* What all views have in common. */
+typedef struct {
+	double longest[2], shortest; /* footprints, in pixels: columns and rows; either */
+	double shear[2];             /* pixels across per pixel along c: columns and rows */
+	int axes, direction;
+} Notes;
+
+enum {
+	CELL = 4,      /* pixels along the side of a cell, at most */
+	LEAST_CELL = 2 /* at least */
+};
+
+#define MOST_SHEAR 2.0
+#define MOST_SLOPE 3.0 /* of rays, in voxels per plane */
+
+/* Lengths of footprints, at the corners of the box. */
+static inline bool measure_box(const ProjectRequest *what, const KernelView *k, Notes *found)
+{
+	for (int i = 0; i < 8; i++) {
+		double at[3], depth = k->depth[3], voxel = 0;
+		for (int a = 0; a < 3; a++) {
+			at[a] = (double)(i >> a & 1 ? what->box.high[a] - 1 : what->box.low[a]);
+			depth += k->depth[a] * at[a];
+			voxel += fabs(k->depth[a]);
+		}
+		if (!(depth > 4 * voxel) || !(depth > 0))
+			return false;
+		for (int c = 0; c < 2; c++) {
+			const double *f = c ? k->row : k->column;
+			const double p =
+				(f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3]) / depth;
+			const double length = footprint_length(f, k->depth, p, depth);
+			found->longest[c] = fmax(found->longest[c], length);
+			found->shortest = fmin(found->shortest, length);
+		}
+	}
+	return true;
+}
+
+/* Whether the planes across axis a serve all rays of a block around a point of the detector. */
+static inline bool serves_block(const KernelView *k, int a, double column, double row)
+{
+	const double wide = 0.5 * ((int)CELLS_X + 2) * (int)CELL + (int)SHARES_MOST,
+		     high = 0.5 * ((int)CELLS_Y + 2) * (int)CELL + (int)SHARES_MOST;
+	double sign = 0;
+	for (int corner = 0; corner < 4; corner++) {
+		double d[3];
+		ray_direction(k, column + (corner & 1 ? wide : -wide),
+			row + (corner & 2 ? high : -high), d);
+		const double most = fmax(fabs(d[0]), fmax(fabs(d[1]), fabs(d[2])));
+		if (!(fabs(d[a]) * MOST_SLOPE >= most) || d[a] * sign < 0)
+			return false;
+		sign = d[a];
+	}
+	return true;
+}
+
+/* Axes and shear, at points all over the detector. */
+static inline bool measure_detector(const KernelModel *model, const KernelView *k, Notes *found)
+{
+	const Division division = divide_view(k, (int)model->columns, (int)model->rows);
+	const int c = division.c;
+	const double *f = division.across ? k->column : k->row;
+	/* The coordinate that c follows increases or decreases with it everywhere. */
+	const double first = change_of(f, k, c, -(int)SHARES_MOST),
+		     last = change_of(f, k, c,
+			     (double)(division.across ? model->columns : model->rows) +
+				     (int)SHARES_MOST);
+	if (!(first * last > 0) ||
+		fmin(fabs(first), fabs(last)) < 0.1 * fmax(fabs(first), fabs(last)))
+		return false;
+	found->axes |= division.axes;
+	for (int i = 0; i < 25; i++) {
+		const double column = 0.25 * (i % 5) * (double)(model->columns - 1),
+			     row = 0.25 * (i / 5) * (double)(model->rows - 1);
+		const double u = fabs(change_of(k->column, k, c, column)),
+			     v = fabs(change_of(k->row, k, c, row));
+		const double across = division.across ? v : u, along = division.across ? u : v;
+		if (!(across < MOST_SHEAR * along) ||
+			!serves_block(k, closest_axis(k, c, column, row), column, row))
+			return false;
+		found->shear[division.across] = fmax(found->shear[division.across], across / along);
+	}
+	return true;
+}
+
+/* Pixels of a patch before and after the cell. */
+static inline void set_patch(const Notes *found, Sheets *s)
+{
+	s->voxels = (float)(2 * s->cell / found->shortest);
+	s->kind = share_kind((float)found->longest[0], (float)found->longest[1]);
+	for (int c = 0; c < 2; c++)
+		s->reach[c] = 0.5 * found->longest[c] + 0.002;
+	for (int c = 0; c < 2; c++) {
+		/* From the ray through the middle of a cell. */
+		s->drift[c] = 1.03 * found->shear[c] * (0.5 * s->cell + s->reach[1 - c]);
+		s->before[c] = (int)ceil(s->reach[c] + s->drift[c]);
+		s->size[c] = max(s->cell + 2 * s->before[c], share_pixels(s->kind, c));
+	}
+}
+
+template <class Value> static inline int patch_bytes(const Sheets &s)
+{
+	return s.size[0] * s.size[1] * THREADS * (int)sizeof(Value);
+}
+
+/* Cells as large as some blocks per SM allow. Returns whether one block has enough memory. */
+template <class Value> static inline bool set_cells(const Notes *found, Sheets *s)
+{
+	const int blocks = PARTS<Value> == 4 ? 3 : 6;
+	for (s->cell = CELL; s->cell >= LEAST_CELL; s->cell--) {
+		set_patch(found, s);
+		if (cuda_has_shared(blocks * (patch_bytes<Value>(*s) + 2048)))
+			break;
+	}
+	s->cell = max(s->cell, (int)LEAST_CELL);
+	s->tiles[0] = (s->columns + s->cell * CELLS_X - 1) / (s->cell * CELLS_X);
+	s->tiles[1] = (s->rows + s->cell * CELLS_Y - 1) / (s->cell * CELLS_Y);
+	return cuda_has_shared(patch_bytes<Value>(*s) + 2048);
 }
 
 #endif

@@ -38,47 +38,6 @@ static __device__ __forceinline__ float half_of(const Column<Value> &c, int voxe
 	return fmaxf(fabsf(fmaf((float)voxel, c.bent, c.flat)), FOOTPRINT_LEAST);
 }
 
-/* Lengths of a boundary at t, counted from the lower edge of the first of S samples: of sample s,
- * that which is below, averaged over its narrow box, half of which is half[s]. */
-template <int S>
-static __device__ __forceinline__ void lengths_below(
-	float t, const float *half, const float *quarter, float below[S])
-{
-	float lower[S], upper[S];
-	lower[0] = t;
-	upper[S - 1] = 0;
-#pragma unroll
-	for (int e = 1; e < S; e++) {
-		/* Only the last edge is at most one sample before the boundary. */
-		const float far = t - (float)e,
-			    after = e == S - 1 ? __saturatef(t - (float)e) : fmaxf(far, 0.f);
-		const float q = overlap(half[e], far), p = overlap(half[e - 1], far);
-		lower[e] = fmaf(q * quarter[e], q, after);
-		upper[e - 1] = fmaf(p * quarter[e - 1], p, after);
-	}
-#pragma unroll
-	for (int s = 0; s < S; s++)
-		below[s] = lower[s] - upper[s];
-}
-
-/* Adds the samples between two boundaries, whose first samples are D apart. */
-template <int S, int D, class Value>
-static __device__ __forceinline__ Value add_between(
-	const float low[S], const float high[S], const Value *x)
-{
-	Value sum = scaled(1 - low[0], x[0]);
-#pragma unroll
-	for (int i = D == 0 ? 0 : 1; i < D + S; i++) {
-		const float below = i < D ? 1 : high[i - D],
-			    weight = i < S ? below - low[i] : below;
-		if (D == 0 && i == 0)
-			sum = scaled(weight, x[0]);
-		else
-			add_scaled(sum, weight, x[i]);
-	}
-	return sum;
-}
-
 /* N rows from row `first` on. INSIDE: all voxels are in the box. */
 template <class B, bool RAYS, bool INSIDE, class Value>
 static __device__ __forceinline__ void span_sums(
@@ -250,8 +209,8 @@ static __device__ __forceinline__ bool spread(const Sheets &s, const Local &l, c
 		const int64_t place = (int64_t)(g.k0 + dk) * g.nb + l.b0 + db;
 		Column<Value> c;
 		float4 across;
-		const bool meets = column_of<RAYS>(
-			s, l, (const Value *)g.volume + place, (float)dk, (float)db, g.beyond, &c, &across);
+		const bool meets = column_of<RAYS>(s, l, (const Value *)g.volume + place, (float)dk,
+			(float)db, g.beyond, &c, &across);
 		const unsigned lanes = __ballot_sync(~0u, mine);
 		const bool any = __any_sync(~0u, mine && meets);
 		seen = seen || any;
@@ -451,13 +410,13 @@ static tomos_status launch(tomos_backend *backend, const ProjectRequest *what, c
 	kernel<<<dim3(cuda_blocks(s.columns, WARP, 1 << 30),
 			 cuda_blocks(s.count, s.together, 65535),
 			 cuda_blocks(s.rows, ROWS<Value> * WARPS / s.together, 65535)),
-		dim3(WARP, WARPS), WARPS *(int)sizeof(Spread<Value>),
-		device_of(backend)->stream>>>(s);
+		dim3(WARP, WARPS), WARPS *(int)sizeof(Spread<Value>), device_of(backend)->stream>>>(
+		s);
 	CUDA_LAUNCHED("projecting");
 	return TOMOS_OK;
 }
 
-/* Projects the slices of `s`. Scratch memory has the four rotated volumes in one order at a time. */
+/* Projects the slices of `s`. Scratch memory has rotated volumes in one order at a time. */
 template <class Value>
 static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what, Sheets s)
 {

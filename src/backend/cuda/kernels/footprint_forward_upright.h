@@ -18,12 +18,13 @@ typedef struct {
 	const KernelView *views;
 	int64_t count; /* views, or those of a quarter of the circle */
 	int direction; /* `quarter` of RayClass */
-	int together; /* neighbouring views of a block: 1, 2, 4 or 8 */
+	int together;  /* neighbouring views of a block: 1, 2, 4 or 8 */
 	int weighting, rows, columns;
 	int64_t low[3];
 	double step[3];
 	int n[3];
-	const void *volume[2]; /* by axis a of the planes: Value [z][a][b]; NULL: in another launch */
+	const void
+		*volume[2]; /* by axis a of the planes: Value [z][a][b]; NULL: in another launch */
 	float *projections;
 } Sheets;
 
@@ -181,6 +182,49 @@ static __device__ __forceinline__ Range range_of(const Track &path, int low, int
 	r.high = high;
 	r.whole = !__all_sync(~0u, path.valid);
 	return r;
+}
+
+/* ---- rows of a column of voxels -------------------------------------------------------------- */
+
+/* Lengths of a boundary at t, counted from the lower edge of the first of S samples: of sample s,
+ * that which is below, averaged over its narrow box, half of which is half[s]. */
+template <int S>
+static __device__ __forceinline__ void lengths_below(
+	float t, const float *half, const float *quarter, float below[S])
+{
+	float lower[S], upper[S];
+	lower[0] = t;
+	upper[S - 1] = 0;
+#pragma unroll
+	for (int e = 1; e < S; e++) {
+		/* Only the last edge is at most one sample before the boundary. */
+		const float far = t - (float)e,
+			    after = e == S - 1 ? __saturatef(t - (float)e) : fmaxf(far, 0.f);
+		const float q = overlap(half[e], far), p = overlap(half[e - 1], far);
+		lower[e] = fmaf(q * quarter[e], q, after);
+		upper[e - 1] = fmaf(p * quarter[e - 1], p, after);
+	}
+#pragma unroll
+	for (int s = 0; s < S; s++)
+		below[s] = lower[s] - upper[s];
+}
+
+/* Adds the samples between two boundaries, whose first samples are D apart. */
+template <int S, int D, class Value>
+static __device__ __forceinline__ Value add_between(
+	const float low[S], const float high[S], const Value *x)
+{
+	Value sum = scaled(1 - low[0], x[0]);
+#pragma unroll
+	for (int i = D == 0 ? 0 : 1; i < D + S; i++) {
+		const float below = i < D ? 1 : high[i - D],
+			    weight = i < S ? below - low[i] : below;
+		if (D == 0 && i == 0)
+			sum = scaled(weight, x[0]);
+		else
+			add_scaled(sum, weight, x[i]);
+	}
+	return sum;
 }
 
 #endif
