@@ -34,7 +34,7 @@ function(tomos_cuda_tests prefix backend)
 		add_test(NAME ${prefix}_${name} COMMAND ${name})
 		set_tests_properties(${prefix}_${name} PROPERTIES LABELS gpu TIMEOUT 900 SKIP_RETURN_CODE 77
 			SKIP_REGULAR_EXPRESSION "there is no NVIDIA"
-			ENVIRONMENT "${environment};TOMOS_TEST_BACKEND=${backend};TOMOS_RESIDENT=1;TOMOS_MODULES=${PROJECT_BINARY_DIR}")
+			ENVIRONMENT "${environment};TOMOS_TEST_BACKEND=${backend};TOMOS_MODULES=${PROJECT_BINARY_DIR}")
 	endforeach()
 endfunction()
 

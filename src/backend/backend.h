@@ -171,7 +171,6 @@ typedef struct {
 		void *device, void *host, int64_t bytes);
 	tomos_status (*copy_end)(
 		tomos_backend *backend, CopyDirection direction, int slot, double *seconds);
-	bool resident; /* runs keep their data on the device by default */
 	/* For several backends on one device: limits the scratch memory (in floats) of the kernels
 	 * of this one and of filters opened later, and frees what exceeds the limit. `first` is the
 	 * first backend on the device (NULL: this one); their projections do not run at the same

@@ -17,11 +17,12 @@ enum {
 	WORK_BYTES =
 		84 << 20, /* upper bound on the memory that a method allocates per group of views */
 	WORK_COPIES = 8,  /* copies of the rows: filtered, and reordered for kernels */
-	/* Data in device memory: bytes of slabs of the volume of THICK slices or more, and of the
-	 * pieces of uploads and downloads. */
+	/* Data in device memory: voxels of slabs of THICK slices or more, and bytes of the pieces of
+	 * uploads and downloads. */
 	LARGEST_SLAB = 512 << 20,
 	LARGEST_PIECE = 64 << 20,
 	LEAST_PIECE = 4 << 20,
+	ITERATED = 128, /* slices of a slab in which a device iterates, where they fit */
 };
 
 bool run_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first)
@@ -151,10 +152,12 @@ static double slab_bytes(const FileRun *r, int64_t count)
 	       fourier_host(r, &slab, rows);
 }
 
-/* Smallest thickness of a slab, if there are several, that leaves time to overlap. */
+/* Smallest thickness of a slab, if there are several, that leaves time to overlap. Iterations take
+ * longer than reading and writing, and are fastest on a device with many slices. */
 static int64_t overlapping(const FileRun *r)
 {
-	return max64(THICK, (r->share.count + SLABS - 1) / SLABS);
+	int64_t least = r->iterates && r->backend->device != 0 ? ITERATED : THICK;
+	return max64(least, (r->share.count + SLABS - 1) / SLABS);
 }
 
 /* Whether chunks of the scan reach over several slabs, and each slab unpacks them again. */
@@ -314,8 +317,8 @@ static bool resident_rings(FileRun *r, const ResidentSize *size)
 static tomos_status resident_thickness(FileRun *r, int64_t *thick)
 {
 	tomos_backend *b = r->backend;
-	int64_t free_bytes, slice = r->grid.n[0] * r->grid.n[1] * (int64_t)sizeof(float);
-	int64_t aim = min64(overlapping(r), max64(THICK, LARGEST_SLAB / slice));
+	int64_t free_bytes, most = LARGEST_SLAB / (r->grid.n[0] * r->grid.n[1]);
+	int64_t aim = min64(max64(overlapping(r), r->share.count / 4), max64(THICK, most));
 	TRY(b->type->memory->free_bytes(b, &free_bytes));
 	double bytes = DEVICE_SHARE * (double)free_bytes;
 	/* Fourier transforms back project all slices of a slab, not a box of a volume. */

@@ -49,7 +49,7 @@ bool resident_wanted(const tomos_backend *backend)
 {
 	const BackendMemory *memory = backend->type->memory;
 	const char *choice = getenv("TOMOS_RESIDENT");
-	bool wanted = choice && *choice ? strcmp(choice, "0") != 0 : memory->resident;
+	bool wanted = !choice || strcmp(choice, "0") != 0;
 	return wanted && memory->copy_begin && memory->free_bytes;
 }
 

@@ -40,8 +40,8 @@ typedef struct {
 	int workers;   /* threads that use `down` */
 } Resident;
 
-/* Whether runs keep their data on the device: the backend's default, or TOMOS_RESIDENT=0 or 1, for
- * comparisons and for tests of a backend on which it is off. */
+/* Whether runs keep their data on the device, where it can copy while it computes; not with
+ * TOMOS_RESIDENT=0, for comparisons. */
 bool resident_wanted(const tomos_backend *backend);
 /* Preparation is on the device if that has all steps and reads the types of the scan's files. */
 tomos_status resident_open(

@@ -67,10 +67,11 @@ static double edge_value(const float *row, int64_t columns, int side)
 static Edges find_edges(const tomos_geometry *g, const float *rows, int64_t views)
 {
 	Edges e = {.views = views};
+	const bool counts[2] = {side_counts(g, 0), side_counts(g, 1)};
 	for (int64_t i = 0; i < views * g->columns; i++)
 		e.most = (double)rows[i] > e.most ? (double)rows[i] : e.most;
 	for (int side = 0; side < 2; side++)
-		for (int64_t i = 0; i < views && side_counts(g, side); i++) {
+		for (int64_t i = 0; i < views && counts[side]; i++) {
 			double mean = edge_value(rows + i * g->columns, g->columns, side);
 			e.reached[side] += mean > MOST_AT_EDGE * e.most;
 			e.edge = fmax(e.edge, mean);

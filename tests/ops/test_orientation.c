@@ -228,7 +228,8 @@ static void check_quarter(const char *kind, const char *model, int plain)
 	turn_volume(g[0], rotated, n, nz);
 	double forward = case_difference(f[1], f[0], pixels);
 	double adjoint = case_difference(g[1], rotated, voxels);
-	if (!(forward <= 1e-6 && adjoint <= 1e-6) || case_dot(f[0], f[0], pixels) == 0)
+	double limit = test_repeats() ? 1e-6 : 2e-6; /* positions on a device are floats */
+	if (!(forward <= limit && adjoint <= limit) || case_dot(f[0], f[0], pixels) == 0)
 		fail_msg("%s of %s: a quarter turn changes forward by %g, adjoint by %g", model,
 			kind, forward, adjoint);
 	free(x), free(rotated), free(y), free(f[0]), free(f[1]), free(g[0]), free(g[1]);

@@ -23,7 +23,7 @@ extern "C" {
 #include "backend/device/pack.h"
 }
 
-enum { SUM_BLOCKS = 1024, SUM_THREADS = 256, STAGES = 2 };
+enum { SUM_BLOCKS = 1024, SUM_THREADS = 256, STAGES = 2, SMALL_BYTES = 1 << 16 };
 
 /* Waves of a stored matrix (scsr.cu) whose table a block keeps in shared memory, after its slab. */
 enum { CUDA_WAVES = 256 };
@@ -114,7 +114,8 @@ typedef struct {
 	CudaQueue queue, *queued;          /* its own, and the one it uses (of the first backend
 	                                    * on the GPU) */
 	double *partial;                   /* sums of blocks, on the GPU */
-	double *total, *total_device;      /* their sum, in mapped host memory */
+	double *total, *total_device;      /* their sum, at the begin of SMALL_BYTES of mapped host
+	                                    * memory; see cuda_read_small */
 	float *stage[STAGES];              /* pinned staging buffers */
 	cudaEvent_t staged[STAGES];        /* recorded after the GPU's last access to each buffer */
 	CudaCopies copies[2];              /* of each CopyDirection */
@@ -260,6 +261,11 @@ tomos_status cuda_copy_end(
 	tomos_backend *backend, CopyDirection direction, int slot, double *seconds);
 void cuda_copies_free(CudaDevice *d);
 float *cuda_direct_pointer(tomos_backend *backend, const tomos_array *array);
+/* Reads up to SMALL_BYTES, a multiple of 4, by a kernel that writes to mapped memory: a copy would
+ * wait for large downloads of other threads, which share the GPU's copy engine. Waits for the
+ * stream; the caller holds the lock. */
+tomos_status cuda_read_small(
+	CudaDevice *d, const void *device, size_t bytes, void *host, const char *what);
 tomos_status cuda_pin(tomos_backend *backend, float *data, int64_t count);
 void cuda_unpin(tomos_backend *backend, float *data);
 void cuda_driver(char *text, size_t size); /* version of the driver, or "" */

@@ -12,12 +12,13 @@ static tomos_status send(tomos_backend *b, void *device, const void *host, int64
 static tomos_status collect(tomos_backend *b, PrepWork *w, unsigned long long found[FOUND_KINDS])
 {
 	const size_t bytes = FOUND_KINDS * sizeof *found;
-	cudaStream_t stream = device_of(b)->stream;
-	CUDA_TRY(cudaMemcpyAsync(found, w->found, bytes, cudaMemcpyDeviceToHost, stream),
-		"reading the report of the preparation");
-	CUDA_TRY(cudaMemsetAsync(w->found, 0, bytes, stream), "clearing a list");
-	CUDA_TRY(cudaStreamSynchronize(stream), "the preparation");
-	device_of(b)->counts.waits++;
+	CudaDevice *d = device_of(b);
+	pthread_mutex_lock(&d->lock);
+	d->counts.waits++;
+	tomos_status status = cuda_read_small(d, w->found, bytes, found, "the preparation");
+	pthread_mutex_unlock(&d->lock);
+	TRY(status);
+	CUDA_TRY(cudaMemsetAsync(w->found, 0, bytes, d->stream), "clearing a list");
 	return TOMOS_OK;
 }
 

@@ -5,6 +5,23 @@ enum { STAGE_FLOATS = 8 << 20 };
 
 /* ---- callers' arrays ------------------------------------------------------------------------- */
 
+static __global__ void small_kernel(int words, const uint32_t *from, uint32_t *to)
+{
+	for (int i = (int)threadIdx.x; i < words; i += (int)blockDim.x)
+		to[i] = from[i];
+}
+
+tomos_status cuda_read_small(
+	CudaDevice *d, const void *device, size_t bytes, void *host, const char *what)
+{
+	small_kernel<<<1, 512, 0, d->stream>>>((int)(bytes / sizeof(uint32_t)),
+		(const uint32_t *)device, (uint32_t *)(void *)d->total_device);
+	CUDA_LAUNCHED(what);
+	CUDA_TRY(cudaStreamSynchronize(d->stream), what);
+	memcpy(host, d->total, bytes);
+	return TOMOS_OK;
+}
+
 static tomos_status make_stages(CudaDevice *d)
 {
 	for (int i = 0; i < STAGES; i++)
@@ -116,6 +133,9 @@ static tomos_status move(tomos_backend *b, float *data, const tomos_array *host,
 	CudaDevice *d = device_of(b);
 	int64_t total = host->shape[0] * host->shape[1] * host->shape[2];
 	d->counts.transfers++;
+	if (out && total <= SMALL_BYTES / (int64_t)sizeof(float) && pack_is_contiguous(host))
+		return cuda_read_small(
+			d, data, (size_t)total * sizeof(float), host->data, "a transfer");
 	if (copy_straight(d, data, host, out))
 		return cuda_sync(b);
 	TRY(make_stages(d));

@@ -307,10 +307,8 @@ static tomos_status encode_locked(CudaDevice *d, int64_t n, const float *x, cons
 	encode_kernel<<<cuda_blocks(n, THREADS, MOST_BLOCKS), THREADS, 0, d->stream>>>(
 		n, x, *how, stored, device);
 	CUDA_LAUNCHED("numbers of a file");
-	CUDA_TRY(cudaMemcpyAsync(found, device, sizeof found, cudaMemcpyDeviceToHost, d->stream),
-		"numbers of a file");
 	d->counts.waits++;
-	CUDA_TRY(cudaStreamSynchronize(d->stream), "numbers of a file");
+	TRY(cuda_read_small(d, device, sizeof found, found, "numbers of a file"));
 	counts[0] = (int64_t)found[0];
 	counts[1] = (int64_t)found[1];
 	return TOMOS_OK;

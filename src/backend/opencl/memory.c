@@ -321,5 +321,4 @@ static BackendCounts opencl_counts(const tomos_backend *backend)
 }
 
 const BackendMemory opencl_memory = {BACKEND_MEMORY(opencl), .copy_begin = opencl_copy_begin,
-	.copy_end = opencl_copy_end, .resident = true, .free_bytes = opencl_free_bytes,
-	.counts = opencl_counts};
+	.copy_end = opencl_copy_end, .free_bytes = opencl_free_bytes, .counts = opencl_counts};
