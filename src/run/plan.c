@@ -17,8 +17,8 @@ enum {
 	WORK_BYTES =
 		84 << 20, /* upper bound on the memory that a method allocates per group of views */
 	WORK_COPIES = 8,  /* copies of the rows: filtered, and reordered for kernels */
-	/* Data in device memory: voxels of slabs of THICK slices or more, and bytes of the pieces of
-	 * uploads and downloads. */
+	/* Data in device memory: voxels of slabs of THICK slices or more, and bytes of the pieces
+	 * of uploads and downloads. */
 	LARGEST_SLAB = 512 << 20,
 	LARGEST_PIECE = 64 << 20,
 	LEAST_PIECE = 4 << 20,

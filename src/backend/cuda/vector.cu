@@ -4,18 +4,15 @@
 
 enum { THREADS = 256, MOST_BLOCKS = 1 << 16 };
 
-/* Vectors are the same or do not overlap, and a statement loads its elements before it stores one.
- * So the compiler may load those of several statements at once, which memory needs to be fast. */
 #define VECTOR_OP(name, statement) \
 	static __global__ void name##_kernel(const VectorArgs v) \
 	{ \
-		[[maybe_unused]] const float a = v.a, b = v.b, c = v.c; \
-		[[maybe_unused]] const float *__restrict__ w = v.w, *__restrict__ x = v.x; \
-		float *__restrict__ y = v.y; \
+		[[maybe_unused]] const float a = v.a, b = v.b, c = v.c, *w = v.w, *x = v.x; \
+		float *y = v.y; \
 		int64_t stride = (int64_t)gridDim.x * blockDim.x; \
-		_Pragma("unroll 4") for (int64_t i = \
-						 (int64_t)blockIdx.x * blockDim.x + threadIdx.x; \
-					 i < v.n; i += stride) statement; \
+		for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < v.n; \
+			i += stride) \
+			statement; \
 	}
 #include "kernel/vector.def"
 VECTOR_OP(residual, y[i] = w[i] * (v.r[i] = x[i] - v.r[i]))
