@@ -3,6 +3,7 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_ANY_H
 
 #include "backend/cuda/kernels/footprint_shares.h"
+#include "backend/cuda/kernels/lanes.h"
 
 enum {
 	CELLS_X = 16, /* cells of a block, one per thread: columns, rows */

@@ -4,6 +4,7 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_UPRIGHT_H
 
 #include "backend/cuda/kernels/footprint.h"
+#include "backend/cuda/kernels/lanes.h"
 
 enum {
 	UNITS = 96,   /* columns of voxels in shared memory, of a warp */
