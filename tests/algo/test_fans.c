@@ -105,7 +105,9 @@ static void check_pair(Pair *p, const char *model)
 		take_row(p, p->Ax, z, p->y1);
 		double there = case_difference(p->y1, p->Ax1, p->pixels);
 		double back = case_difference(Ay, p->Ay1, p->per_slice);
-		if (!(there <= 1e-6 && back <= 1e-6))
+		/* Positions of devices are floats. */
+		double limit = strcmp(test_backend(), "cpu") == 0 ? 1e-6 : 3e-6;
+		if (!(there <= limit && back <= limit))
 			fail_msg("%s, %s, slice %lld: forward differs by %g, back by %g from a "
 				 "single one",
 				p->s->name, model, (long long)z, there, back);
