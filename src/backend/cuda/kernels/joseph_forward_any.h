@@ -396,7 +396,7 @@ static __device__ void steps_of(const Bundles &s, const Edges *edges, int *first
 }
 
 template <int A, int BLOCK, int PLANES>
-static __global__ void __launch_bounds__(BLOCK *WARP, 3 * MOST_WARPS / BLOCK)
+static __global__ void __launch_bounds__(BLOCK *WARP, 2 * MOST_WARPS / BLOCK)
 	bundle_forward(const __grid_constant__ Bundles s)
 {
 	extern __shared__ __align__(16) float tiles[];
