@@ -228,7 +228,7 @@ static void check_quarter(const char *kind, const char *model, int plain)
 	turn_volume(g[0], rotated, n, nz);
 	double forward = case_difference(f[1], f[0], pixels);
 	double adjoint = case_difference(g[1], rotated, voxels);
-	double limit = test_repeats() ? 1e-6 : 2e-6; /* positions on a device are floats */
+	double limit = test_repeats() ? 1e-6 : 5e-6; /* floats, or sums of integers */
 	if (!(forward <= limit && adjoint <= limit) || case_dot(f[0], f[0], pixels) == 0)
 		fail_msg("%s of %s: a quarter turn changes forward by %g, adjoint by %g", model,
 			kind, forward, adjoint);
