@@ -166,6 +166,7 @@ int settings_set(settings *s, int number, int i, const char *text)
 		return code;
 	bool length = row->kind == TOMOS_LENGTH || row->kind == TOMOS_LENGTHS;
 	s->given[number] |= (uint64_t)1 << i;
+	s->units[number] &= ~((uint64_t)1 << i);
 	if (length && text[0] != '@' && strchr(text, 'm')) /* they all end in it */
 		s->units[number] |= (uint64_t)1 << i;
 	return code;

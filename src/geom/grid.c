@@ -95,6 +95,26 @@ static tomos_status cover(int64_t *n, int64_t pixels, double pixel, double voxel
 	return TOMOS_OK;
 }
 
+/* Rays within slices: a slice whose centre is above the last row, or below the first, would be
+ * interpolated between that row and nothing. */
+static bool rays_level(const tomos_geometry *scan)
+{
+	for (int64_t i = 0; i < scan->count; i++)
+		if (scan->views[i].src[3] == TOMOS_POINT ||
+			fabs(scan->views[i].src[2]) > 1e-9 * norm3(scan->views[i].src))
+			return false;
+	return true;
+}
+
+static tomos_status cover_rows(int64_t *n, const tomos_geometry *scan, double pixel, double voxel)
+{
+	int64_t rows = *n;
+	TRY(cover(n, rows, pixel, voxel));
+	if (rays_level(scan))
+		*n = min64(*n, (int64_t)floor((double)(rows - 1) * pixel / voxel + 1e-6) + 1);
+	return TOMOS_OK;
+}
+
 /* The lowest and the highest source of a helix: point sources that move along z together with the
  * detector. Between them, every point of the axis is seen from both sides. */
 static bool helix_range(const tomos_geometry *scan, double range[2])
@@ -160,8 +180,10 @@ tomos_status tomos_grid_for(
 		TRY(pixel_at_origin(scan, pixel));
 	for (int i = 0; i < 3; i++) {
 		voxel[i] = o.voxel_count ? o.voxel[o.voxel_count == 3 ? i : 0] : pixel[i];
-		if (o.size_count == 0 && voxel[i] > 0 && (i < 2 || n[i] > 1))
+		if (o.size_count == 0 && voxel[i] > 0 && i < 2)
 			TRY(cover(&n[i], n[i], pixel[i], voxel[i]));
+		else if (o.size_count == 0 && voxel[i] > 0 && n[i] > 1)
+			TRY(cover_rows(&n[i], scan, pixel[i], voxel[i]));
 	}
 	if (o.centre_count)
 		memcpy(centre, o.centre, sizeof centre);

@@ -306,7 +306,8 @@ static tomos_status next_file(void *user, const char *path)
 tomos_status tomos_file_gap(const tomos_file *file, int64_t *number, char *after, size_t size)
 {
 	Gap gap = {.number = -1};
-	for (int pass = 0; file && pass < 2; pass++) { /* the smallest step first, then the gap */
+	bool files = file && file->format != &format_zarr; /* whose chunks may be left out */
+	for (int pass = 0; files && pass < 2; pass++) { /* the smallest step first, then the gap */
 		Numbering n = {.number = -1, .gap = &gap};
 		TRY(io_sources(file, next_file, &n));
 		gap.step = n.step;

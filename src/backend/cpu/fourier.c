@@ -139,8 +139,11 @@ void cpu_fourier_close(tomos_backend *backend, Fourier *f)
 
 tomos_status cpu_fourier_open(tomos_backend *backend, Fourier **fourier, const FourierSpec *spec)
 {
+	const CpuLevel *level = backend->own;
+	if (backend->type != &cpu_backend) /* one that divides work between devices */
+		TRY(cpu_level_choose(&level));
 	TRY(mem_zeroed(fourier, 1, sizeof **fourier, "a projector"));
-	tomos_status status = fourier_fill(*fourier, spec, backend->own);
+	tomos_status status = fourier_fill(*fourier, spec, level);
 	if (status != TOMOS_OK) {
 		cpu_fourier_close(backend, *fourier);
 		*fourier = NULL;

@@ -87,6 +87,7 @@ static tomos_status choose_batch(tomos_backend *b, Fourier *f)
 	double limit =
 		fmin((double)device_of(b)->scratch_most * sizeof(float), 0.8 * (double)free_bytes);
 	limit -= sizeof(float2) * fmax(cells, together);
+	most = max64(1, min64(most, fourier_most_pairs(f)));
 	most = (int64_t)fmin((double)most, fmax(1, limit / pair_bytes(f)));
 	most -= most > 1 && most % 2;
 	int64_t batches = (all + most - 1) / most;

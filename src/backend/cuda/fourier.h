@@ -99,6 +99,7 @@ void fourier_lists_free(PointLists *lists);
 
 /* Between the grid and the values of all points. squares: instead of values, the squares of the
  * responses. */
+int64_t fourier_most_pairs(const Fourier *f); /* that fit into the shared memory of a block */
 tomos_status fourier_collect(tomos_backend *b, const Fourier *f);
 tomos_status fourier_spread(tomos_backend *b, const Fourier *f, bool squares);
 

@@ -224,6 +224,10 @@ tomos_status fourier_lists(tomos_backend *b, Fourier *f, Direction direction)
 			(long long)segments);
 	else
 		status = make_lists(b, f, s.found, segments, &f->lists[direction]);
+	if (status != TOMOS_OK) { /* a later call begins again */
+		fourier_lists_free(&f->lists[direction]);
+		f->lists[direction] = PointLists{};
+	}
 done:
 	mem_free(s.start);
 	mem_free(s.found);

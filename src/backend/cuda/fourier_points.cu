@@ -383,15 +383,28 @@ static tomos_status launch(tomos_backend *b, void (*kernel)(const PointJob), int
 	return TOMOS_OK;
 }
 
+static int64_t collect_cells(const Fourier *f)
+{
+	return (int64_t)(FOURIER_TILE + f->window.taps - 1) * collect_pitch(f->window.taps);
+}
+
+int64_t fourier_most_pairs(const Fourier *f)
+{
+	const int64_t fixed = sizeof(PointBatch) + sizeof(PointCells) +
+			      BATCH * FOURIER_PAIRS / 2 * sizeof(float4);
+	const int64_t cells = max64(collect_cells(f), FOURIER_TILE * PITCH);
+	return (cuda_most_shared() - fixed) / (cells * (int64_t)sizeof(float2));
+}
+
 tomos_status fourier_collect(tomos_backend *b, const Fourier *f)
 {
 	const PointJob job = job_of(f, FORWARD);
 	const bool two = f->pairs % 2 == 0;
-	const int taps = f->window.taps, groups = two ? f->pairs / 2 : f->pairs;
-	const int64_t cells = (int64_t)(FOURIER_TILE + taps - 1) * collect_pitch(taps);
+	const int groups = two ? f->pairs / 2 : f->pairs;
 	return launch(b, two ? collect_kernel<float4> : collect_kernel<float2>,
 		(int)max64(LEAST_THREADS, BATCH * groups),
-		cells * f->pairs * (int64_t)sizeof(float2), f->lists[FORWARD].chunk_count, job);
+		collect_cells(f) * f->pairs * (int64_t)sizeof(float2),
+		f->lists[FORWARD].chunk_count, job);
 }
 
 tomos_status fourier_spread(tomos_backend *b, const Fourier *f, bool squares)

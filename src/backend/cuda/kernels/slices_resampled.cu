@@ -206,7 +206,10 @@ static Pass pass_of(const tomos_backend *backend, const ProjectRequest *what)
 	const int64_t least = min64(slices, 2 * LEAST_SLICES);
 	const int64_t views = min64(max64(most / least, 1), what->count);
 	const int64_t parts = (slices - 1) / max64(most / views, least) + 1;
-	return Pass{(slices + parts - 1) / parts, views};
+	int64_t size = (slices + parts - 1) / parts;
+	while (slices % size > 0 && slices % size < LEAST_SLICES) /* which no kernel is for */
+		size++;
+	return Pass{size, views};
 }
 
 /* The slices from b->low on and the views from `first` on. */
