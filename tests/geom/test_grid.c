@@ -82,6 +82,29 @@ static void test_for_defaults(void **state)
 }
 
 /* The grid of a helix holds what lies between its ends, also where the middle is not at z = 0. */
+/* Where rays stay in slices, no slice is beyond the centres of the outer rows. */
+static void test_for_rows(void **state)
+{
+	(void)state;
+	const struct {
+		double voxel;
+		int64_t slices;
+	} of[] = {{1, 4}, {0.6, 6}, {0.5, 7}, {0.9, 4}, {2, 2}, {5, 1}};
+	double angle = 0;
+	tomos_geometry *scan;
+	assert_int_equal(tomos_geometry_parallel(&scan, 4, 8, 1, &angle, 1), TOMOS_OK);
+	for (int i = 0; i < COUNT(of); i++) {
+		tomos_grid_options o = tomos_grid_defaults();
+		tomos_grid g;
+		o.voxel = &of[i].voxel;
+		o.voxel_count = 1;
+		assert_int_equal(tomos_grid_for(&g, scan, &o), TOMOS_OK);
+		assert_int_equal(g.n[2], of[i].slices);
+		assert_true(fabs(g.first[2]) <= 1.5 + 1e-9);
+	}
+	tomos_geometry_free(scan);
+}
+
 static void test_for_helix(void **state)
 {
 	(void)state;
@@ -219,6 +242,6 @@ static void test_origin_behind(void **state)
 }
 
 #define TESTS(T) \
-	T(test_centred), T(test_check), T(test_for_defaults), T(test_for_helix), \
+	T(test_centred), T(test_check), T(test_for_defaults), T(test_for_rows), T(test_for_helix), \
 		T(test_for_options), T(test_for_rejected), T(test_origin_behind)
 TEST_MAIN(TESTS, NULL, NULL)
