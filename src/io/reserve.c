@@ -51,7 +51,8 @@ tomos_status reserve_open(Reserve **reserve, int descriptor, int64_t at, int64_t
 		return TOMOS_OK;
 	TRY(mem_zeroed(&s, 1, sizeof *s, "the space of an output"));
 	s->descriptor = descriptor;
-	s->at = s->written = at;
+	s->at = at;
+	s->written = at;
 	s->from = at + bytes;
 	if (pthread_create(&s->thread, NULL, allocate, s) == 0)
 		*reserve = s;
