@@ -4,7 +4,7 @@
 #include "op/filtered.h"
 #include "run/run_parts.h"
 
-/* Memory of --normal fourier: two volumes for each vector of projections, and five of the operator. */
+/* Memory of --normal fourier: two volumes for each vector of projections, five of the operator. */
 static double normal_work(const FileRun *r, const tomos_grid *grid, double accuracy)
 {
 	double volumes, projections;

@@ -137,8 +137,7 @@ WRAP_FFT(cufftMakePlanMany,
 WRAP_FFT(cufftSetWorkArea, (cufftHandle plan, void *area), (plan, area), 0)
 WRAP_FFT(cufftDestroy, (cufftHandle plan), (plan), -1)
 WRAP_FFT(cufftSetStream, (cufftHandle plan, cudaStream_t stream), (plan, stream), 0)
-WRAP_FFT(cufftExecC2C,
-	(cufftHandle plan, cufftComplex *from, cufftComplex *to, int direction),
+WRAP_FFT(cufftExecC2C, (cufftHandle plan, cufftComplex *from, cufftComplex *to, int direction),
 	(plan, from, to, direction), 0)
 WRAP_FFT(cufftExecR2C, (cufftHandle plan, cufftReal *from, cufftComplex *to), (plan, from, to), 0)
 WRAP_FFT(cufftExecC2R, (cufftHandle plan, cufftComplex *from, cufftReal *to), (plan, from, to), 0)

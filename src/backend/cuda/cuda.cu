@@ -45,8 +45,7 @@ static tomos_status make_parts(CudaDevice *d)
 	CUDA_TRY(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "making a stream");
 	CUDA_TRY(cudaMalloc((void **)&d->partial, sizeof(double) * VECTORS_LISTED * SUM_BLOCKS),
 		"opening it");
-	CUDA_TRY(cudaHostAlloc((void **)&d->total, SMALL_BYTES, cudaHostAllocMapped),
-		"opening it");
+	CUDA_TRY(cudaHostAlloc((void **)&d->total, SMALL_BYTES, cudaHostAllocMapped), "opening it");
 	CUDA_TRY(cudaHostGetDevicePointer((void **)&d->total_device, d->total, 0), "opening it");
 	CUDA_TRY(cudaEventCreateWithFlags(&d->entered, cudaEventDisableTiming), "making an event");
 	CUDA_TRY(cudaEventCreateWithFlags(&d->taken, cudaEventDisableTiming), "making an event");
