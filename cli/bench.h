@@ -59,7 +59,7 @@ typedef struct view_time {
 	double seconds;
 } view_time;
 
-/* --by-view: checks before the work; the time of each view, as an image with a table. */
+/* --by-view: the check of the options; the time of each view, as an image and as a table. */
 int directions_check(const settings *s, const workload *const *chosen, int count);
 int directions_run(const settings *s, tomos_backend *backend, const workload *w);
 int workload_views(const settings *s, tomos_backend *backend, const workload *w, view_time *list);

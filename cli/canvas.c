@@ -55,7 +55,7 @@ void canvas_open(canvas *c, const char *path, double wide, double high, double s
 		return;
 	}
 	svg_open(c);
-	if (path) /* an element within a page has that page's colour */
+	if (path) /* a drawing inside a page has the background of the page */
 		canvas_box(c, 0, 0, wide, high, PAPER);
 }
 

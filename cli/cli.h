@@ -309,6 +309,9 @@ typedef struct extent {
 } extent;
 extent extent_of_grid(const tomos_grid *grid);
 extent extent_of_phantom(const tomos_phantom *phantom);
+/* Rejects options with units like mm where the lengths of a file are not in mm; `unit` NULL: they
+ * are in pixels of unknown size. */
+int lengths_check(const settings *s, const char *path, const char *unit);
 /* The scan given by the options; detector and pixel size default to covering the whole object. */
 int scan_make(const settings *s, const extent *object, tomos_geometry **scan);
 /* The views as seen by `rows` rows from `row` on; slices of their own are put at z = 0. */

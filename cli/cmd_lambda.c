@@ -141,7 +141,8 @@ done:
 	return code;
 }
 
-/* Weights without a fixed bound have one that depends on the operator. */
+/* The largest relaxation parameter to try: with most weights all operators converge below 2; 0: the
+ * limit depends on the norm of the operator. */
 static double largest_relaxation(const settings *s)
 {
 	const char *weights = s->algebraic.weights;

@@ -39,7 +39,8 @@ static int project_noise(const settings *s, const tomos_array *data)
 	return code;
 }
 
-/* Creates the output, projects the phantom or the volume, adds noise, writes. */
+/* Creates the output, projects the phantom or the volume, whose lengths have a unit ("": unknown),
+ * adds noise, writes. */
 static int project_into(const settings *s, const tomos_phantom *phantom, const tomos_grid *grid,
 	const tomos_array *volume, const char *unit)
 {
@@ -61,7 +62,7 @@ static int project_into(const settings *s, const tomos_phantom *phantom, const t
 		DO(pieces_forward(backend, grid, scan, &s->projector, volume, &data));
 	}
 	DO(project_noise(s, &data));
-	if (unit[0])
+	if (unit)
 		DO(lib(tomos_file_set_units(out.file, unit, NULL)));
 	DO(output_write(&out, &data, NULL, scan));
 done:
@@ -92,7 +93,7 @@ static int project_phantom(const settings *s)
 	int code;
 	DO(reject_projection(s));
 	DO(lib(tomos_phantom_named(&phantom, s->operands[0], &s->phantom)));
-	DO(project_into(s, phantom, NULL, NULL, ""));
+	DO(project_into(s, phantom, NULL, NULL, NULL));
 done:
 	tomos_phantom_free(phantom);
 	return code;
@@ -111,6 +112,7 @@ static int project_file(const settings *s)
 		DO(failed(
 			"there is no file '%s', and it is no phantom; nearest: %s", path, nearest));
 	DO(load_volume(s, s->operands[0], &volume, &grid, unit));
+	DO(lengths_check(s, path, unit));
 	DO(project_into(s, NULL, &grid, &volume, unit));
 done:
 	array_free(&volume);

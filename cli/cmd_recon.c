@@ -159,11 +159,11 @@ static void say_iterations(const settings *s, const recon *r)
 			(long long)p->best);
 	say("\n");
 	if (strcmp(p->ended, "accuracy") == 0)
-		complain("the iteration ended because --normal fourier cannot tell smaller "
-			 "residuals from rounding; --normal direct can");
+		note("note: the iteration ended because --normal fourier cannot tell smaller "
+		     "residuals from rounding; --normal direct can\n");
 	if (p->before > s->algebraic.iterations)
-		complain("the checkpoint has %lld iterations, --iterations are %lld: more than "
-			 "asked for",
+		note("note: the checkpoint has %lld iterations, more than the %lld of "
+		     "--iterations: the volume has them all\n",
 			(long long)p->before, (long long)s->algebraic.iterations);
 }
 

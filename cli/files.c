@@ -304,7 +304,7 @@ int load_volume(
 			  "attenuation; reconstruct it without --hu",
 			path));
 	DO(file_volume_grid(s, file, &info, grid));
-	snprintf(unit, UNIT, "%s", info.length_unit);
+	snprintf(unit, UNIT, "%s", s->input.voxel_count ? "mm" : info.length_unit);
 	DO(file_read_all(file, path, volume));
 done:
 	tomos_file_close(file);

@@ -30,6 +30,17 @@ static void note_geometry(const settings *s, const tomos_scan_info *info)
 		s->operands[0]);
 }
 
+/* Rejects mm and the like where lengths are in pixels, as nothing gives their size. */
+static int check_lengths(const settings *s, const tomos_scan_info *info)
+{
+	if (s->views.views_file[0])
+		return DONE;
+	if (info->has_geometry)
+		return lengths_check(s, s->operands[0], info->length_unit);
+	bool known = info->pixel > 0 || settings_given(s, GROUP_scan, "pixel");
+	return known ? DONE : lengths_check(s, s->operands[0], NULL);
+}
+
 /* Options against what the scan says itself, and views from a file. */
 static int look_at_scan(const settings *s, scan_job *j)
 {
@@ -39,12 +50,14 @@ static int look_at_scan(const settings *s, scan_job *j)
 	j->info.bytes = sizeof j->info;
 	DO(lib(tomos_scan_describe(scan, &j->info)));
 	DO(check_options(s, scan));
+	DO(check_lengths(s, &j->info));
 	const int64_t shape[3] = {j->info.views, j->info.rows, j->info.columns};
 	if (s->views.views_file[0])
 		DO(load_views_of(s, shape, &j->views));
 done:
 	tomos_scan_close(scan);
 	j->info.kind = j->info.format = j->info.type = j->info.dataset = ""; /* were the scan's */
+	j->info.length_unit = "";
 	return code;
 }
 
@@ -57,31 +70,9 @@ static void say_line(void *user, const char *line)
 		say("%s\n", line);
 }
 
-/* Rejects mm and the like where lengths are in pixels, as nothing gives their size. */
-static int check_lengths(const settings *s, const tomos_scan_info *info)
-{
-	static const int groups[] = {GROUP_grid, GROUP_scan};
-	char option[64];
-	if (info->pixel > 0 || info->has_geometry || s->views.views_file[0] ||
-		settings_given(s, GROUP_scan, "pixel"))
-		return DONE;
-	for (int i = 0; i < COUNT(groups); i++)
-		for (int k = 0; s->units[groups[i]] >> k; k++) {
-			if (!(s->units[groups[i]] >> k & 1))
-				continue;
-			name_shown(group_get(groups[i]).rows[k].name, option);
-			return failed("--%s is a length with a unit, but '%s' does not say the "
-				      "size of its pixels; give --pixel, or a number of pixels",
-				option, s->operands[0]);
-		}
-	return DONE;
-}
-
 int job_make(const settings *s, scan_job *j)
 {
 	int code = look_at_scan(s, j);
-	if (code == DONE)
-		code = check_lengths(s, &j->info);
 	if (code != DONE)
 		return code;
 	j->scan = s->scan;

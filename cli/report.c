@@ -203,7 +203,7 @@ static void look_checksums(page *p, const tomos_run_look *look)
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-/* Seconds for what is read of the scan again. */
+/* Seconds that reading the scan once more, for its pictures, may take. */
 static double time_limit(const page *p)
 {
 	const char *given = getenv("TOMOS_REPORT_SECONDS");

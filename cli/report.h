@@ -49,7 +49,7 @@ typedef struct shown_scan {
 char *scan_facts(const page *p, const shown_scan *t);
 /* Frames and sinograms, as far as there is time. */
 void scan_pictures(page *p, shown_scan *t);
-/* Of lengths: those of scans without a pixel size are in pixels of the detector. */
+/* The unit of lengths; pixels of the detector for a scan without a pixel size. */
 const char *page_length(const page *p);
 /* range_of some of the values. */
 bool sampled_range(const float *values, int64_t count, double *low, double *high);

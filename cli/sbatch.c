@@ -21,7 +21,7 @@ typedef struct script {
 	int line, edits[MOST_EDITS], edit_count; /* lines that depend on the cluster */
 } script;
 
-/* Options of the plan with a value, which the job does not have. */
+/* Options with a value that belong to the plan and are left out of the job. */
 static const char plan_values[] = "--ranks|--rates|--sbatch";
 
 static void put(script *s, const char *format, ...) PRINTF_LIKE(2, 3);

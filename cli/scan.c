@@ -91,6 +91,29 @@ static int check_outside(const settings *s, const extent *object)
 		axis, object->radius);
 }
 
+int lengths_check(const settings *s, const char *path, const char *unit)
+{
+	static const int groups[] = {GROUP_grid, GROUP_scan};
+	char option[64];
+	if (unit && strcmp(unit, "mm") == 0)
+		return DONE;
+	for (int i = 0; i < COUNT(groups); i++)
+		for (int k = 0; s->units[groups[i]] >> k; k++) {
+			if (!(s->units[groups[i]] >> k & 1))
+				continue;
+			name_shown(group_get(groups[i]).rows[k].name, option);
+			if (!unit)
+				return failed("--%s is a length with a unit, but '%s' does not say "
+					      "the size of its pixels; give --pixel, or a number "
+					      "of pixels",
+					option, path);
+			return failed("--%s is a length with a unit, but the lengths of '%s' are "
+				      "in %s%s; give a number without a unit",
+				option, path, unit[0] ? "the unit " : "no known unit", unit);
+		}
+	return DONE;
+}
+
 int scan_make(const settings *s, const extent *object, tomos_geometry **scan)
 {
 	tomos_scan_options o = s->scan;

@@ -17,8 +17,8 @@ typedef struct sheet {
 	int count;
 	double low, high;          /* black and white */
 	const char *unit, *length; /* of the values and of the steps; "": none */
-	double side; /* the longest side of a plane has about this length, 0: as many pixels as
-	                  * samples, enlarged where these are few */
+	double side; /* length of the longest side of a plane, about; 0: a pixel per sample, or
+	              * several where there are few samples */
 	double places[3][4], wide, high_all, bar, bottom; /* set by sheet_lay_out */
 } sheet;
 

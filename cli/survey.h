@@ -30,7 +30,7 @@ typedef struct survey_row {
 
 const survey_row *survey_list(int *count);
 const char *survey_names(void); /* "a|b|c" */
-/* Grid and scan with all sizes multiplied by `scale`, but those up to 16; odd sizes stay odd. */
+/* Grid and scan with all sizes above 16 multiplied by `scale`; odd sizes stay odd. */
 tomos_status survey_make(
 	const survey_row *row, double scale, tomos_grid *grid, tomos_geometry **scan);
 

@@ -318,8 +318,8 @@ typedef struct tomos_file_info {
 TOMOS_API tomos_status tomos_file_open(
 	tomos_file **file, const char *path, const tomos_file_options *options);
 TOMOS_API tomos_status tomos_file_describe(const tomos_file *file, tomos_file_info *info);
-/* A stack of numbered files: the first number that is missing among them, -1: none, and the name of
- * the file before it, which is "" or cut to the room for it. */
+/* Of a stack of numbered files: the first number that is missing, or -1, and in after[size] the
+ * name of the file before the gap, cut off if it is longer. */
 TOMOS_API tomos_status tomos_file_gap(
 	const tomos_file *file, int64_t *number, char *after, size_t size);
 TOMOS_API tomos_status tomos_file_read(
@@ -407,6 +407,7 @@ typedef struct tomos_scan_info {
 	const char *geometry, *read;
 	double source_axis, source_detector, axis, axis_row, roll, slant, swivel, white;
 	int64_t direction_known;
+	const char *length_unit; /* of the geometry in the file: "mm", "pixel"; "": unknown */
 } tomos_scan_info;
 
 /* Data Exchange, NXtomo, HDF5 files of tomos, folders of TIFF files whose names tell views from
@@ -530,7 +531,7 @@ TOMOS_API void tomos_array_destroy(tomos_array *array, tomos_backend *backend);
 /* Between such an array, which is contiguous, and one in the host's memory. */
 TOMOS_API tomos_status tomos_array_copy(
 	tomos_backend *backend, const tomos_array *from, const tomos_array *to);
-/* What a device can do in a second at most. GPUs report it, for the processor it is measured; 0:
+/* The largest rates of a device, per second. GPUs report them, those of a CPU are measured; 0:
  * unknown. */
 typedef enum tomos_rate {
 	TOMOS_RATE_MEMORY, /* bytes to and from its memory */
@@ -1132,8 +1133,8 @@ typedef struct tomos_cost {
 	double data_bytes; /* of a rank's part of the volume and of the projections, as floats */
 } tomos_cost;
 
-/* A model of tomos_run with 1 to 65536 ranks: the work of the rank that has most, at these rates.
- * Preparation is that of the rate, reading and writing are shared evenly. */
+/* Models tomos_run with 1 to 65536 ranks: the work of the rank that has most of it, at these rates.
+ * Reading and writing are divided evenly among the ranks. */
 TOMOS_API tomos_status tomos_cost_expect(
 	tomos_cost *cost, const tomos_work *work, const tomos_rates *rates, int64_t ranks);
 

@@ -40,8 +40,8 @@ endfunction()
 
 if(TARGET tomos_cuda)
 	tomos_cuda_tests(cuda cuda ${device_fast} ${device_long} test_half test_quarter test_split test_borderline
-		test_step test_fourier test_normal)
-	tomos_cuda_tests(cuda_two cuda:0,0 ${devices_fast} ${devices_long})
+		test_stack_rows test_step test_fourier test_normal test_random_views)
+	tomos_cuda_tests(cuda_two cuda:0,0 ${devices_fast} ${devices_long} test_fourier)
 endif()
 
 # Modules once more, with every call of the device's library wrapped, so that each can be made to fail; the names

@@ -8,8 +8,7 @@ from ctypes import byref, c_int, c_int64, c_void_p
 
 import astra
 import numpy
-from cpu_projectors import Astra, Tomos, arguments, blobs, demand, relative
-from cpu_stack import begin, clock, report
+from cpu_projectors import Astra, arguments, begin, blobs, clock, compare, demand, relative, title
 
 MODELS = ("line", "joseph", "voxel", "footprint")
 
@@ -60,22 +59,14 @@ def tasks_of(tomos, n, source):
 
 
 def main():
-    parser = arguments(__doc__, repeats=5)
-    parser.add_argument("--size", type=int, default=512, help="of the slice; as many views, columns")
+    parser = arguments(__doc__, repeats=5, size=512)
     parser.add_argument("--source", type=float, default=2.8, help="distance from the axis, in sizes")
     given, tomos, now = begin(parser)
     n = given.size
     tasks = tasks_of(tomos, n, given.source)
     seconds = clock(tasks, given.repeats, now)
-    print(f"\n{n} x {n} pixels, {n} views x {n} columns, source at {given.source:g} n; median (range) of "
-          f"{given.repeats} repeats{', processor time' if given.processor else ''}")
-    peers = {}
-    for name in tasks:
-        if name.startswith("astra"):
-            rate = report(name, seconds[name], n ** 3)
-            peers[name[-2:]] = max(rate, peers.get(name[-2:], 0))
-        else:
-            report(name, seconds[name], n ** 3, peers["FP" if "forward" in name else "BP"])
+    title(f"{n} x {n} pixels, {n} views x {n} columns, source at {given.source:g} n", given)
+    compare(seconds, n ** 3)
 
 
 if __name__ == "__main__":

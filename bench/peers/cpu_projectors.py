@@ -168,24 +168,38 @@ def demand(what, error, limit):
         sys.exit(f"peers: {what} differ, so the numbers would not compare like with like")
 
 
-def clock(tasks, repeats):
+def clock(tasks, repeats, now=time.perf_counter):
     """Seconds of each task; the first, untimed round warms up."""
     seconds = {name: [] for name in tasks}
     for repeat in range(repeats + 1):
         for name, task in tasks.items():
-            begin = time.perf_counter()
+            start = now()
             task()
             if repeat:
-                seconds[name].append(time.perf_counter() - begin)
+                seconds[name].append(now() - start)
     return seconds
 
 
 def report(name, seconds, updates, peer=None):
+    """Prints and returns the rate; `peer`: that of ASTRA."""
     rates = sorted(updates / s / 1e9 for s in seconds)
     line = f"{name:<28}{statistics.median(rates):9.3f} GU/s  ({rates[0]:.3f} .. {rates[-1]:.3f})"
     if peer:
-        line += f"  {statistics.median(peer) / statistics.median(seconds):6.1f} x ASTRA"
+        line += f"  {statistics.median(rates) / peer:6.1f} x ASTRA"
     print(line)
+    return statistics.median(rates)
+
+
+def compare(seconds, updates, slices=1):
+    """The rate of every task, those of tomos beside the best of ASTRA in the same direction. `updates` of a
+    slice: ASTRA does one at a time, so that the ratio is that of the times per slice."""
+    best = {"FP": 0, "BP": 0}
+    for name, times in seconds.items():
+        way = "FP" if "FP" in name or "forward" in name else "BP"
+        if name.startswith("astra"):
+            best[way] = max(best[way], report(name, times, updates))
+        else:
+            report(name, times, slices * updates, best[way])
 
 
 def slice_tasks(tomos, n, angles):
@@ -221,34 +235,43 @@ def cone_task(tomos, n):
     return lambda: tomos.adjoint(operator, projections, volume)
 
 
-def arguments(text, repeats):
-    """What all comparisons have; `text`: of the module."""
+def arguments(text, repeats, size=None):
+    """What all comparisons have; `text`: of the module; `size` of the slices: default, None: no such argument."""
     parser = argparse.ArgumentParser(description=text.splitlines()[0])
     parser.add_argument("--library", required=True, help="libtomos.so")
     parser.add_argument("--threads", type=int, default=2, help="of tomos, and of RTK")
     parser.add_argument("--repeats", type=int, default=repeats)
+    if size:
+        parser.add_argument("--size", type=int, default=size, help="of a slice; as many views, columns")
     return parser
 
 
-def main():
-    parser = arguments(__doc__, repeats=5)
-    parser.add_argument("--size", type=int, default=1024, help="of the slice; as many views, columns")
-    parser.add_argument("--cone", type=int, default=256, help="size of the cone-beam task")
+def begin(parser):
+    """The arguments, the library, and the clock they ask for."""
+    parser.add_argument("--processor", action="store_true", help="processor time instead of time")
     given = parser.parse_args()
-
     tomos = Tomos(given.library, given.threads)
-    n = given.size
     print(f"tomos: {tomos.describe()}; astra-toolbox {astra.__version__}: 1 thread")
+    return given, tomos, time.process_time if given.processor else time.perf_counter
+
+
+def title(text, given):
+    print(f"\n{text}; median (range) of {given.repeats} repeats{', processor time' if given.processor else ''}")
+
+
+def main():
+    parser = arguments(__doc__, repeats=5, size=1024)
+    parser.add_argument("--cone", type=int, default=256, help="size of the cone-beam task")
+    given, tomos, now = begin(parser)
+    n = given.size
     tasks = slice_tasks(tomos, n, numpy.arange(n) * (numpy.pi / n))
     cone = f"tomos cone {given.cone}^3 voxel"
     tasks[cone] = cone_task(tomos, given.cone)
-    seconds = clock(tasks, given.repeats)
-
-    print(f"\n{n} x {n} pixels, {n} views x {n} columns; median (range) of {given.repeats} repeats")
-    fp, bp = seconds["astra linear FP"], seconds["astra linear BP"]
-    peers = {"tomos joseph forward": fp, "tomos joseph adjoint": bp, "tomos voxel back projection": bp}
-    for name in tasks:
-        report(name, seconds[name], given.cone ** 4 if name == cone else n ** 3, peers.get(name))
+    seconds = clock(tasks, given.repeats, now)
+    cone_seconds = seconds.pop(cone)
+    title(f"{n} x {n} pixels, {n} views x {n} columns", given)
+    compare(seconds, n ** 3)
+    report(cone, cone_seconds, given.cone ** 4)
 
 
 if __name__ == "__main__":

@@ -107,8 +107,9 @@ typedef struct view_reply {
 	bool owned; /* `bytes` is freed with the reply */
 	int file;   /* descriptor of a file, sent from `at` on; -1: none */
 	int64_t at, whole;
-	bool part, shared; /* a range of the file; pages of other addresses may read it */
-	char shape[48];    /* "ny,nx" of a slice */
+	bool part;      /* a range of the file */
+	bool shared;    /* pages from other addresses may read it */
+	char shape[48]; /* "ny,nx" of a slice */
 } view_reply;
 
 typedef struct view_state {

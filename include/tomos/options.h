@@ -23,12 +23,8 @@
 #define TOMOS_FIELD_REALS(name) \
 	const double *name; \
 	int64_t name##_count;
-#define TOMOS_FIELD_ANGLES(name) \
-	const double *name; \
-	int64_t name##_count;
-#define TOMOS_FIELD_LENGTHS(name) \
-	const double *name; \
-	int64_t name##_count;
+#define TOMOS_FIELD_ANGLES(name) TOMOS_FIELD_REALS(name)
+#define TOMOS_FIELD_LENGTHS(name) TOMOS_FIELD_REALS(name)
 #define TOMOS_FIELD_ARRAY(name) const struct tomos_array *name;
 #define TOMOS_FIELD_HISTORY(name) struct tomos_history *name;
 #define TOMOS_FIELD(kind, name, ...) TOMOS_FIELD_##kind(name)

@@ -1,11 +1,11 @@
-/* A Gauss-Newton step on the motions of the views: the least squares of
- * || r - A dx - J dm ||, with r the residual, dx a change of the volume, and dm the change of the
- * motions, along which the projections change by J.
+/* A Gauss-Newton step on the motions of the views: the least squares solution of
+ * || r - A dx - J dm ||, with the residual r, a change dx of the volume, a change dm of the motions
+ * and the derivatives J of the projections with respect to them.
  *
- * Without dx, what the volume has followed already of a motion would not be seen in the residual,
- * and motions that it can follow well, such as those that vary slowly with the angle, would need
- * hundreds of steps. A few iterations of CGLS on both unknowns, scaled such that each view's J has
- * orthonormal columns and the norm of A is at most 1. */
+ * Without dx, the residual would not show the part of a motion to which the volume has adapted
+ * already, and motions to which it adapts well, such as those that vary slowly with the angle,
+ * would need hundreds of steps. Solved by a few iterations of CGLS on both unknowns, scaled so that
+ * the J of each view has orthonormal columns and the norm of A is at most 1. */
 #include <math.h>
 #include <string.h>
 #include "algo/align_step.h"

@@ -97,7 +97,7 @@ static void remove_shift(const Align *a, double *motions)
 	}
 }
 
-/* The poses of unit motions, as further poses of the views as they are moved now. */
+/* The change of pose that each unit motion causes, for a view as it is placed now. */
 static void view_directions(const Align *a, int64_t view, const double change[36], double *to)
 {
 	for (int n = 0, count = motion_count(a); n < count; n++) {

@@ -25,6 +25,15 @@ tomos_status analytic_back(Analytic *work, const float *filtered, const Box *box
 	const tomos_progress *progress);
 void analytic_close(Analytic *work);
 
+/* --by auto. `read` fills in the line integrals [view][column] of a detector row. */
+typedef struct {
+	bool fourier;
+	char why[256];
+} ByChoice;
+tomos_status fbp_choose_by(ByChoice *choice, tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, const tomos_analytic_options *options,
+	tomos_status (*read)(void *user, int64_t row, float *data), void *user);
+
 /* The window named in the options, NULL for "none", and its parameter. */
 typedef double (*FilterWindow)(double x, double parameter);
 tomos_status window_find(const tomos_analytic_options *o, FilterWindow *window, double *parameter);

@@ -21,7 +21,7 @@ tomos_status bidiagonal_begin(Iteration *it, Bidiagonal *b)
 	TRY(iteration_vector(it, &b->Atu, it->X, "right vectors"));
 	iteration_scalar(it, &b->alpha);
 	iteration_scalar(it, &b->beta);
-	TRY(iteration_residual(it, b->u));
+	TRY(iteration_first_residual(it, NULL, b->u, NULL));
 	TRY(normalise(it->Y, b->u, &b->beta));
 	TRY(op_adjoint(it->A, b->u, b->v));
 	return normalise(it->X, b->v, &b->alpha);

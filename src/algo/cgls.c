@@ -53,19 +53,21 @@ static tomos_status gradient(
 tomos_status cgls_method(Iteration *it)
 {
 	const Space *X = it->X, *Y = it->Y;
-	float *r, *q, *s, *p, *d;
+	float *r, *q, *s, *p, *d = NULL;
 	double gamma, first, last, qq, pp = 0;
 	Kept kept;
 	TRY(iteration_state(it, &r, Y, "the residual"));
 	TRY(iteration_vector(it, &q, Y, "the direction's projections"));
 	TRY(iteration_vector(it, &s, X, "the gradient"));
 	TRY(iteration_state(it, &p, X, "the direction"));
-	TRY(iteration_state(it, &d, X, "the way from the start"));
+	if (it->o->strength != 0)
+		TRY(iteration_state(it, &d, X, "the way from the start"));
 	iteration_scalar(it, &gamma);
 	iteration_scalar(it, &first);
 	TRY(kept_new(it, &kept));
-	TRY(iteration_residual(it, r));
-	TRY(vector_fill(X, 0, d));
+	TRY(iteration_first_residual(it, NULL, r, NULL));
+	if (d)
+		TRY(vector_fill(X, 0, d));
 	TRY(gradient(it, r, d, &kept, s, &gamma));
 	TRY(vector_copy(X, s, p));
 	first = gamma;

@@ -169,7 +169,7 @@ static tomos_status sum_file(const Stream *s, int64_t bytes, uint32_t *sum)
 	return TOMOS_OK;
 }
 
-/* What one process, or one of several ranks, does with the file. */
+/* Writes the checkpoint: one process alone, or one of several ranks. */
 typedef struct {
 	const Iteration *it;
 	Head head;
@@ -271,7 +271,7 @@ tomos_status checkpoint_write(const Iteration *it)
 	return status;
 }
 
-/* The first setting that differs, in a message. */
+/* Fails if the settings differ, with the first that does in the message. */
 static tomos_status same_settings(const char *theirs, const char *ours, const char *path)
 {
 	while (*theirs || *ours) {

@@ -243,27 +243,12 @@ static bool fit(const Slice *s, int terms, double level, double *c)
 	return true;
 }
 
-/* Whether the sum of c[k] x^(k+1) increases from 0 to 1. */
-static bool increases(const double *c, int terms)
-{
-	double last = 0;
-	for (int i = 1; i <= 100; i++) {
-		double x = 0.01 * i, sum = 0;
-		for (int k = terms - 1; k >= 0; k--)
-			sum = (sum + c[k]) * x;
-		if (sum <= last)
-			return false;
-		last = sum;
-	}
-	return true;
-}
-
 /* The highest degree whose polynomial increases; the others are 0. */
 static void fit_terms(const Slice *s, int terms, double level, double *c)
 {
 	for (; terms > 1; terms--) {
 		memset(c, 0, TERMS * sizeof *c);
-		if (fit(s, terms, level, c) && increases(c, terms))
+		if (fit(s, terms, level, c) && polynomial_increases(c, terms, 1))
 			return;
 	}
 	memset(c, 0, TERMS * sizeof *c);
@@ -341,7 +326,7 @@ tomos_status tomos_hardening_find(double *coefficients, int64_t count, double qu
 
 /* ---- scatter --------------------------------------------------------------------------------- */
 
-/* The spread of the object without that scatter. */
+/* The spread of the object's values after this much scatter has been subtracted. */
 static tomos_status try_scatter(Slice *s, double scatter, double *value)
 {
 	for (int64_t i = 0; i < s->values; i++)

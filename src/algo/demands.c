@@ -33,6 +33,11 @@ static bool has_gradient(const Demand *d)
 	return uses(d, "regulariser") && d->o->strength != 0 && is(d->o->regulariser, "tv|huber");
 }
 
+static bool has_penalty(const Demand *d)
+{
+	return uses(d, "strength") && !uses(d, "regulariser") && d->o->strength != 0;
+}
+
 static bool within_slices(const Demand *d)
 {
 	return uses(d, "penalty_within") && is(d->o->penalty_within, "slices");
@@ -68,6 +73,8 @@ void demand_vectors(const Demand *d, double *volumes, double *projections)
 	int fields = row_of(d)->fields;
 	if (has_gradient(d)) /* within slices: two components of three */
 		x += within_slices(d) ? (2 * fields + 2) / 3 : fields;
+	if (has_penalty(d))
+		x += fields;
 	if (is_scaled(d))
 		x += 2, y += 4;
 	if (is_shuffled(d))

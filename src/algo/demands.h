@@ -5,11 +5,11 @@
 
 #include "op/op.h"
 
-/* What couples slices whose rays stay within them. */
+/* What a method shares between slices with in-slice rays: nothing, sums over all of them, or
+ * differences of neighbours. */
 typedef enum { COUPLING_NOT, COUPLING_SUMS, COUPLING_DIFFERENCES } Coupling;
 
-/* A method with its options; mask and ray weights are named apart, as a run reads them from files.
- * */
+/* A method with its options. Mask and ray weights are separate, as a run reads them from files. */
 typedef struct {
 	const char *method; /* one of tomos_method_names() */
 	const tomos_algebraic_options *o;
@@ -17,8 +17,8 @@ typedef struct {
 } Demand;
 
 Coupling demand_coupling(const Demand *demand);
-/* Vectors of the size of the volume and of the projections that are allocated at most, besides x, b
- * and the arrays in the options. */
+/* Upper bounds of the number of vectors that are allocated, of the size of the volume and of the
+ * projections, besides x, b and the arrays in the options. */
 void demand_vectors(const Demand *demand, double *volumes, double *projections);
 
 /* Whether projections may be stored in the form of op/normal.c, as twice the volume each. */

@@ -282,15 +282,61 @@ tomos_status analytic_back(Analytic *w, const float *filtered, const Box *box, f
 	return filtered_back(w->op, filtered, box, volume);
 }
 
+/* ---- --by auto ------------------------------------------------------------------------------- */
+
+typedef struct {
+	tomos_backend *backend;
+	const tomos_array *projections;
+} RowOfArray;
+
+static tomos_status read_row(void *user, int64_t row, float *data)
+{
+	const RowOfArray *from = user;
+	const tomos_array *p = from->projections;
+	const int64_t *stride = p->stride, columns = p->shape[2];
+	for (int64_t i = 0; i < p->shape[0]; i++, data += columns) {
+		float *line = p->data + i * stride[0] + row * stride[1];
+		const tomos_array to = tomos_array_of(data, 1, 1, columns);
+		tomos_array of = tomos_array_of(line, 1, 1, columns);
+		of.device = p->device;
+		if (p->device != 0)
+			TRY(tomos_array_copy(from->backend, &of, &to));
+		for (int64_t c = 0; p->device == 0 && c < columns; c++)
+			data[c] = line[c * stride[2]];
+	}
+	return TOMOS_OK;
+}
+
+/* Replaces `auto`. */
+static tomos_status settle_by(tomos_analytic_options *o, const char *method, tomos_backend *backend,
+	const tomos_grid *grid, const tomos_geometry *scan, const tomos_array *projections)
+{
+	ByChoice choice = {.fourier = false};
+	RowOfArray row = {backend, projections};
+	if (!o->by || strcmp(o->by, "auto") != 0)
+		return TOMOS_OK;
+	if (backend && grid && scan && strcmp(method, "fbp") == 0) {
+		const int64_t shape[3] = {scan->count, scan->rows, scan->columns};
+		TRY(array_check_on(
+			backend->device, projections, "the projections", shape, ARRAY_READ));
+		TRY(fbp_choose_by(&choice, backend, grid, scan, o, read_row, &row));
+	}
+	o->by = choice.fourier ? "fourier" : "direct";
+	return TOMOS_OK;
+}
+
 static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, const tomos_array *projections, const tomos_array *volume,
 	const tomos_analytic_options *options, const char *name, const tomos_progress *progress,
 	bool transposed)
 {
 	Analytic *w;
-	TRY(analytic_open(&w, name, backend, grid, scan, NULL, options));
-	set_progress(w, progress);
 	tomos_status status;
+	tomos_analytic_options o = tomos_analytic_defaults();
+	TRY(options_take(&o, options, "analytic"));
+	TRY(settle_by(&o, name, backend, grid, scan, projections));
+	TRY(analytic_open(&w, name, backend, grid, scan, NULL, &o));
+	set_progress(w, progress);
 	if (transposed && w->metal)
 		status = fail(TOMOS_UNSUPPORTED,
 			"%s is not available with the reduction of metal artefacts", name);

@@ -46,6 +46,16 @@ tomos_status iteration_residual(const Iteration *it, float *r)
 	return vector_xpay(it->Y, it->b, -1, r);
 }
 
+tomos_status iteration_first_residual(const Iteration *it, const float *w, float *r, float *y)
+{
+	double largest;
+	TRY(vector_max_abs(it->X, it->x, &largest));
+	if (largest != 0)
+		return op_residual(it->A, it->x, it->b, w, r, y);
+	TRY(vector_fill(it->Y, 0, r));
+	return w ? vector_residual(it->Y, it->b, w, r, y) : vector_xpay(it->Y, it->b, -1, r);
+}
+
 /* If 0 is not within the bounds, clamping would change voxels outside the mask. */
 tomos_status iteration_step(const Iteration *it, float a, const float *w, const float *s, float *y)
 {

@@ -95,6 +95,8 @@ tomos_status keep_restore(Iteration *it);
 
 /* r = b - A x */
 tomos_status iteration_residual(const Iteration *it, float *r);
+/* The same at the start, and y = w r unless w is NULL. A volume of zeros is not projected. */
+tomos_status iteration_first_residual(const Iteration *it, const float *w, float *r, float *y);
 /* y += a w s, clamped to the bounds, with y and s restricted to the mask; w NULL: 1. */
 tomos_status iteration_step(const Iteration *it, float a, const float *w, const float *s, float *y);
 /* Clamps y to the bounds and sets it to 0 outside the mask. */

@@ -1,9 +1,10 @@
-/* The last whole iterate: what a run that is cancelled within an iteration goes back to.
+/* A copy of the last complete iterate, which is the result of a run that is cancelled during an
+ * iteration.
  *
- * Methods whose volume changes within an iteration call iteration_keep before it does. Short
- * iterations are not cut short, and a volume of zeros is easily restored, so that neither needs a
- * copy. Where a checkpoint is named, the rest of the state is kept as well, so that the checkpoint
- * of a cancelled run is that of the iterate.
+ * Methods whose volume changes during an iteration call iteration_keep first. Short iterations are
+ * always completed, and a volume of zeros is easily restored: neither needs a copy. With a
+ * checkpoint file, the rest of the state is copied as well, so that the checkpoint of a cancelled
+ * run belongs to that iterate.
  */
 #include <string.h>
 #include <time.h>

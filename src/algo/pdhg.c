@@ -58,7 +58,9 @@ static tomos_status prepare(Iteration *it, Pdhg *d)
 	return vector_copy(it->X, it->x, d->old);
 }
 
-/* p = prox(p + sigma nu gradient lead): no longer than alpha / nu. */
+/* Dual step of the penalty on the gradient: p + sigma nu gradient(lead), where lead is the
+ * extrapolated volume and nu scales the gradient; vectors longer than alpha / nu are shortened to
+ * it. */
 static tomos_status dual_field(const Iteration *it, const Pdhg *d)
 {
 	double alpha = it->o->strength;

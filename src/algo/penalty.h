@@ -14,7 +14,7 @@ tomos_status penalty_simple(const Iteration *it, double a, float *y);
 /* The same for penalties of the gradient, with a dual field that is kept between calls. */
 typedef struct {
 	const tomos_op *gradient;
-	float *p, *q, *g, *u; /* dual field, with momentum, gradient; a volume */
+	float *p, *q, *g, *u; /* dual field, the same with momentum, a gradient, a volume */
 } Denoiser;
 
 tomos_status denoiser_make(Iteration *it, Denoiser *d);

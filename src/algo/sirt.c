@@ -23,7 +23,7 @@ tomos_status sirt_method(Iteration *it)
 	}
 	TRY(weights_relaxation(it, A, M, &lambda));
 	TRY(iteration_start(it));
-	TRY(op_residual(A, it->x, it->b, M, r, y)); /* r = b - A x, y = M r */
+	TRY(iteration_first_residual(it, M, r, y)); /* r = b - A x, y = M r */
 	while (it->going) {
 		TRY(iteration_keep(it, NULL));
 		TRY(weights_update(it, A, lambda, T, y, s, it->x)); /* x += lambda T A' y */

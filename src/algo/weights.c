@@ -52,7 +52,7 @@ tomos_status weights_rays(
 		return vector_fill(&A->range, 1, M);
 	TRY(iteration_ones(it, scratch));
 	if (kind == WEIGHTS_SIRT) {
-		TRY(op_forward(A, scratch, M));
+		TRY(it->mask ? op_forward(A, scratch, M) : op_row_sums(A, scratch, M));
 		TRY(op_check_sums(A, &A->range, M, "weights 'sirt'"));
 	} else {
 		if (kind == WEIGHTS_CAV) {

@@ -1,6 +1,8 @@
 /* Opens backends by name. */
+#include <stdio.h>
 #include <string.h>
 #include "backend/device_module.h"
+#include "backend/open.h"
 #include "backend/split/split.h"
 #include "backend/tune.h"
 
@@ -89,24 +91,50 @@ tomos_status backend_open_type(
 	return status;
 }
 
+/* Processes on one machine take its devices in turn. How many there are is known from the largest
+ * number that opens; opening a number that has no device fails at once. */
+static tomos_status device_in_turn(const BackendType *type, int turn, char number[12])
+{
+	number[0] = '\0'; /* the first, where there is but one */
+	for (int i = turn; i > 0; i--) {
+		tomos_backend *opened;
+		snprintf(number, 12, "%d", i);
+		tomos_status status = backend_open_type(&opened, type, number);
+		if (status == TOMOS_OK) {
+			tomos_backend_close(opened);
+			snprintf(number, 12, "%d", turn % (i + 1));
+			return TOMOS_OK;
+		}
+		if (status != TOMOS_NO_DEVICE)
+			return status;
+		number[0] = '\0';
+	}
+	return TOMOS_OK;
+}
+
 /* Several devices, or a memory limit, are opened as a split; the CPU has neither. */
-static tomos_status open_type(
-	tomos_backend **backend, int index, const char *argument, const SplitOptions *split)
+static tomos_status open_type(tomos_backend **backend, int index, const char *argument, int turn,
+	const SplitOptions *split)
 {
 	const BackendType *type = backends[index].type;
+	char number[12];
 	if (!type)
 		TRY(module_find(backends[index].name, &type));
 	bool pieces = split->memory != 0 || strchr(argument, ',');
+	if (!argument[0] && type != &cpu_backend) {
+		TRY(device_in_turn(type, turn, number));
+		argument = number;
+	}
 	if (type == &cpu_backend || !pieces)
 		return backend_open_type(backend, type, argument);
 	return split_open_list(backend, type, argument, split);
 }
 
-static tomos_status open_auto(tomos_backend **backend, const SplitOptions *split)
+static tomos_status open_auto(tomos_backend **backend, int turn, const SplitOptions *split)
 {
 	tomos_status status = TOMOS_NO_DEVICE;
 	for (int i = 0; i < COUNT(backends) && status != TOMOS_OK; i++) {
-		status = open_type(backend, i, "", split);
+		status = open_type(backend, i, "", turn, split);
 		if (backends[i].type) /* a built-in backend opens, or its error is reported */
 			break;
 	}
@@ -133,9 +161,15 @@ static tomos_status check_pieces(int index, const char *argument, const SplitOpt
 	return TOMOS_OK;
 }
 
-/* "cpu", or "cuda:1" with an argument that the backend interprets. */
 tomos_status tomos_backend_open_with(
 	tomos_backend **backend, const char *name, const tomos_device_options *options)
+{
+	return backend_open_in_turn(backend, name, 0, options);
+}
+
+/* "cpu", or "cuda:1" with an argument that the backend interprets. */
+tomos_status backend_open_in_turn(
+	tomos_backend **backend, const char *name, int turn, const tomos_device_options *options)
 {
 	SplitOptions split;
 	int index = 0;
@@ -143,7 +177,7 @@ tomos_status tomos_backend_open_with(
 	TRY(threads_check());
 	TRY(take_options(&split, options));
 	if (!name || strcmp(name, "auto") == 0)
-		return open_auto(backend, &split);
+		return open_auto(backend, turn, &split);
 	size_t length = strcspn(name, ":");
 	while (index < COUNT(backends) && (strlen(backends[index].name) != length ||
 						  memcmp(backends[index].name, name, length) != 0))
@@ -152,7 +186,7 @@ tomos_status tomos_backend_open_with(
 		return choice_find("backend", tomos_backend_names(), name, &index);
 	const char *argument = name[length] ? name + length + 1 : "";
 	TRY(check_pieces(index, argument, &split));
-	return open_type(backend, index, argument, &split);
+	return open_type(backend, index, argument, turn, &split);
 }
 
 void tomos_backend_close(tomos_backend *backend)

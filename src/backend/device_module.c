@@ -23,7 +23,7 @@ static const ModuleHost host = {.version = TOMOS_VERSION,
 	.parallel_for = parallel_for,
 	.tune_wanted = tune_wanted};
 
-static tomos_status module_load(const char *name, const BackendType **type)
+tomos_status module_load(const char *name, const BackendType **type)
 {
 	char what[64];
 	void *symbol;

@@ -21,5 +21,7 @@ typedef const BackendType *ModuleOpen(const ModuleHost *host);
 /* The backend of libtomos_NAME.so in the folder TOMOS_MODULES, or else in that of the library. The
  * module is loaded by the first call and stays open. */
 tomos_status module_find(const char *name, const BackendType **type);
+/* The same without a device: its kernels can be listed, not run. */
+tomos_status module_load(const char *name, const BackendType **type);
 
 #endif

@@ -23,6 +23,16 @@ void fourier_span(const FourierView *view, const int64_t n[3], double *low, doub
 	}
 }
 
+bool fourier_own_rows(const FourierSpec *spec)
+{
+	for (int64_t i = 0; i < spec->count; i++) {
+		const FourierView *view = &spec->views[i];
+		if (view->row != floor(view->row) || fabs(view->step) != 1 || view->reach != 1)
+			return false;
+	}
+	return true;
+}
+
 int64_t fourier_period(const FourierSpec *spec)
 {
 	double most = (double)spec->columns, low, high;
@@ -35,7 +45,7 @@ int64_t fourier_period(const FourierSpec *spec)
 
 double fourier_oversampling(double accuracy)
 {
-	return accuracy >= 5e-5 ? 1.25 : accuracy >= 5e-6 ? 1.4 : 2;
+	return accuracy >= 5e-5 ? 1.25 : accuracy >= 5e-6 ? 1.5 : 2;
 }
 
 int64_t fourier_cells(const FourierSpec *spec, int axis)

@@ -26,11 +26,12 @@
  * RESPONSE_LINEAR: linear interpolation between columns, as voxel-driven back projection has it. */
 typedef enum { RESPONSE_LINE, RESPONSE_LINEAR } FourierResponse;
 
-/* One view: slice z is detector row `row` + `sign` z. */
+/* One view: slice z is at detector row `row` + `step` z. Rows that are nearer to it than `reach`
+ * have the weight 1 - distance / reach, which is a single row if rows are whole numbers and the
+ * reach is 1. */
 typedef struct {
 	double column[3], weight;
-	int64_t row;
-	int sign;
+	double row, step, reach;
 } FourierView;
 
 typedef struct {
@@ -48,6 +49,9 @@ typedef struct Fourier Fourier;
 /* Columns on either side of a voxel beyond which K is below 3e-4 of its maximum. */
 #define FOURIER_REACH 24
 
+/* Whether every slice has a row of its own in all views. */
+bool fourier_own_rows(const FourierSpec *spec);
+
 /* The factor of the response at a frequency in cycles per column, 0 to 0.5. */
 double fourier_taper(FourierResponse response, double cycles);
 
@@ -64,6 +68,10 @@ double fourier_oversampling(double accuracy);
 double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy);
 /* What its normal operator needs besides. */
 double fourier_normal_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy);
+
+/* By how many times back projection by transforms is faster than directly, from a model. */
+double fourier_gain(
+	const tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan);
 
 #define FOURIER_FINEST 1e-6
 #define FOURIER_COARSEST 1e-2

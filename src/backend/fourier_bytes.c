@@ -1,22 +1,41 @@
-/* Memory of the Fourier projector. */
+/* Memory and time of the Fourier projector. */
 #include <math.h>
+#include <string.h>
+#include "backend/backend.h"
 #include "backend/fourier.h"
 #include "geom/geom.h"
 
-double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy)
+/* Points of a view: columns of the detector and of a slice beside it. */
+static double points_of(const tomos_geometry *scan, const tomos_grid *grid)
 {
-	double over = fourier_oversampling(accuracy), wide = 0, pixel = 0;
-	double cell = 8 * (grid->n[2] > 2 ? 4 : 1);
+	double wide = 0, pixel = 0;
 	for (int a = 0; a < 3; a++) {
 		double u = scan->views[0].u[a];
 		pixel += u * u;
 		wide += a < 2 ? fabs((double)grid->n[a] * grid->step[a]) : 0;
 	}
-	double points = (double)scan->columns + wide / sqrt(pixel);
+	return (double)scan->columns + wide / sqrt(pixel);
+}
+
+double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy)
+{
+	double over = fourier_oversampling(accuracy), points = points_of(scan, grid);
+	double cell = 8 * (grid->n[2] > 2 ? 4 : 1);
 	double cells = over * over * (double)grid->n[0] * (double)grid->n[1];
 	double buffers =
 		64 * tomos_threads() * (points + over * (double)grid->n[0]) * sizeof(float);
 	return 1.1 * (cell * (cells + points * (double)scan->count) + 2 * buffers);
+}
+
+/* A point of a view and a voxel of the slices take as long as that many updates (voxels times
+ * views) of direct back projection; doc/performance.md has the times that this fits. */
+double fourier_gain(
+	const tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan)
+{
+	bool device = strcmp(backend->type->name, "cpu") != 0;
+	double voxels = (double)grid->n[0] * (double)grid->n[1], views = (double)scan->count;
+	double point = device ? 520 : 75, voxel = device ? 180 : 65;
+	return voxels * views / (point * points_of(scan, grid) * views + voxel * voxels);
 }
 
 /* The kernel is back projected onto a slice of twice the size and transformed. */

@@ -31,3 +31,29 @@ bool solve_equations(double *a, int n, int stride)
 		a[k * stride + n] /= a[k * stride + k];
 	return true;
 }
+
+bool polynomial_increases(const double *c, int terms, double most)
+{
+	double last = 0;
+	for (int i = 1; i <= 100; i++) {
+		double x = 0.01 * i * most, sum = 0;
+		for (int k = terms - 1; k >= 0; k--)
+			sum = (sum + c[k]) * x;
+		if (sum <= last)
+			return false;
+		last = sum;
+	}
+	return true;
+}
+
+void cubic_weights(double t, float weight[4], float slope[4])
+{
+	weight[0] = (float)(0.5 * t * (-1 + t * (2 - t)));
+	weight[1] = (float)(1 + 0.5 * t * t * (-5 + 3 * t));
+	weight[2] = (float)(0.5 * t * (1 + t * (4 - 3 * t)));
+	weight[3] = (float)(0.5 * t * t * (t - 1));
+	slope[0] = (float)(-0.5 + t * (2 - 1.5 * t));
+	slope[1] = (float)(t * (-5 + 4.5 * t));
+	slope[2] = (float)(0.5 + t * (4 - 4.5 * t));
+	slope[3] = (float)(t * (-1 + 1.5 * t));
+}

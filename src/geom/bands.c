@@ -3,7 +3,7 @@
 #include "geom/bands.h"
 #include "geom/parts.h"
 
-/* Voxels around a slab that kernels may interpolate in. */
+/* Voxels around a slab that the interpolation of kernels may reach. */
 #define MARGIN 2
 
 /* The row to which the lower boundary of a slice projects, on the axis of the volume. */

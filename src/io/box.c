@@ -78,8 +78,8 @@ void samples_pick(
 
 /* ---- formats that read whole rows ------------------------------------------------------------ */
 
-/* How many samples along an axis, from sample `done` on, lie before the end of a group of `grain`
- * indices; more groups as long as no more than `most` indices are read. */
+/* Number of samples along an axis, from sample `done` on, that are read together: those in its
+ * group of `grain` indices, and in the next groups while these are at most `most` indices. */
 static int64_t next_group(const Samples *s, int axis, int64_t done, int64_t grain, int64_t most)
 {
 	int64_t at = s->first[axis] + done * s->step[axis];
@@ -89,8 +89,7 @@ static int64_t next_group(const Samples *s, int axis, int64_t done, int64_t grai
 	return min64((end - 1 - at) / s->step[axis] + 1, s->count[axis] - done);
 }
 
-/* The rows of `some`, a part of the samples, and from them the samples, to their place in the
- * result. */
+/* Reads the rows of `some`, a part of the samples, and copies their samples to the result. */
 static tomos_status read_group(
 	File *file, const Samples *some, const Samples *all, int threads, char *rows, char *stored)
 {

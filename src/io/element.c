@@ -185,3 +185,28 @@ tomos_status shape_take(int64_t shape[3], const int64_t *axes, int rank, const c
 			where, text);
 	return TOMOS_OK;
 }
+
+tomos_status file_take_shape(File *file, const int64_t *axes, int rank)
+{
+	char *where;
+	TRY(mem_printf(&where, "'%s'", file->path));
+	tomos_status status = shape_take(file->shape, axes, rank, where);
+	mem_free(where);
+	return status;
+}
+
+Element element_ordered(Element element, bool big)
+{
+	bool native = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+	element.swapped = big != native && element.bytes > 1;
+	return element;
+}
+
+tomos_status file_take_array(File *file, const int64_t *axes, int rank, Element element, bool big)
+{
+	int64_t reversed[3];
+	for (int i = 0; i < rank; i++)
+		reversed[i] = axes[rank - 1 - i];
+	file->element = element_ordered(element, big);
+	return file_take_shape(file, reversed, rank);
+}

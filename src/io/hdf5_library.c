@@ -116,13 +116,21 @@ hid_t hdf5_access(bool create)
 
 bool hdf5_attribute(hid_t object, const char *name, const char *text)
 {
-	hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
-	hid_t attribute = H5I_INVALID_HID;
+	if (text[0])
+		return hdf5_attribute_list(object, name, text, strlen(text), 0);
+	return H5Aexists(object, name) <= 0 || H5Adelete(object, name) >= 0;
+}
+
+bool hdf5_attribute_list(
+	hid_t object, const char *name, const char *texts, size_t size, hsize_t count)
+{
+	hid_t type = H5Tcopy(H5T_C_S1), attribute = H5I_INVALID_HID;
+	hid_t space = count ? H5Screate_simple(1, &count, NULL) : H5Screate(H5S_SCALAR);
 	if (H5Aexists(object, name) > 0)
 		(void)H5Adelete(object, name);
-	if (type >= 0 && space >= 0 && H5Tset_size(type, strlen(text)) >= 0)
+	if (type >= 0 && space >= 0 && H5Tset_size(type, size) >= 0)
 		attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-	bool written = attribute >= 0 && H5Awrite(attribute, type, text) >= 0;
+	bool written = attribute >= 0 && H5Awrite(attribute, type, texts) >= 0;
 	hdf5_drop(attribute);
 	hdf5_drop(space);
 	hdf5_drop(type);

@@ -15,21 +15,9 @@ bool nexus_is(const File *file)
 	       (file->content == TOMOS_VOLUME || file->content == TOMOS_PROJECTIONS);
 }
 
-/* Three strings; an existing attribute is replaced. */
-static bool put_names(hid_t object, const char *name, const char names[3][AXIS_NAME])
+static bool put_axis_names(hid_t plot, const char names[3][AXIS_NAME])
 {
-	const hsize_t three = 3;
-	hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate_simple(1, &three, NULL);
-	hid_t attribute = H5I_INVALID_HID;
-	if (H5Aexists(object, name) > 0)
-		(void)H5Adelete(object, name);
-	if (type >= 0 && space >= 0 && H5Tset_size(type, AXIS_NAME) >= 0)
-		attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-	bool written = attribute >= 0 && H5Awrite(attribute, type, names) >= 0;
-	hdf5_drop(attribute);
-	hdf5_drop(space);
-	hdf5_drop(type);
-	return written;
+	return hdf5_attribute_list(plot, "axes", names[0], AXIS_NAME, 3);
 }
 
 static hid_t make_group(hid_t file, const char *name, const char *class)
@@ -52,7 +40,7 @@ bool nexus_begin(const File *file)
 	bool made = plot >= 0 && hdf5_attribute(own->file, "NX_class", "NXroot") &&
 		    hdf5_attribute(own->file, "default", "entry") &&
 		    hdf5_attribute(entry, "default", "data") &&
-		    hdf5_attribute(plot, "signal", "data") && put_names(plot, "axes", none) &&
+		    hdf5_attribute(plot, "signal", "data") && put_axis_names(plot, none) &&
 		    hdf5_attribute(own->dataset, "interpretation", "image") &&
 		    H5Lcreate_hard(own->file, file->dataset, own->file, PLOT "/data", H5P_DEFAULT,
 			    H5P_DEFAULT) >= 0;
@@ -85,7 +73,7 @@ bool nexus_axes(const File *file, const GridNumbers *grid)
 		for (int i = 0; i < 3; i++)
 			(void)H5Ldelete(own->file, paths[i], H5P_DEFAULT);
 	hid_t plot = H5Gopen2(own->file, PLOT, H5P_DEFAULT);
-	bool written = plot >= 0 && put_names(plot, "axes", names);
+	bool written = plot >= 0 && put_axis_names(plot, names);
 	for (int i = 0; i < 3 && written; i++)
 		written = put_axis(own->file, paths[i], (hsize_t)file->shape[i], grid->first[2 - i],
 			grid->step[2 - i]);

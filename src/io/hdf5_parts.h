@@ -79,7 +79,11 @@ tomos_status hdf5_check_start(const char *path);
 /* ---- creation -------------------------------------------------------------------------------- */
 
 hid_t hdf5_type(Element element); /* in memory and in files */
+/* An existing attribute is replaced; an empty text removes it. */
 bool hdf5_attribute(hid_t object, const char *name, const char *text);
+/* Likewise for an array of `count` texts of `size` bytes each; count 0: one text, no array. */
+bool hdf5_attribute_list(
+	hid_t object, const char *name, const char *texts, size_t size, hsize_t count);
 hid_t hdf5_timeless(hid_t class);
 hid_t hdf5_make(
 	hid_t file, const char *name, hid_t type, int rank, const hsize_t *sizes, int compress);
@@ -118,7 +122,7 @@ tomos_status pack_write(
 /* Whether the data are in a separate chunk file; moves them into the dataset. Called with the
  * lock. */
 bool pack_waits(const Pack *pack);
-/* Takes over the chunks of processes that have joined. */
+/* Takes over the chunks that other processes have written. */
 tomos_status pack_merge(const File *file);
 tomos_status pack_gather(const File *file);
 tomos_status pack_read_back(const File *file, int64_t index, void *stored);

@@ -19,7 +19,7 @@ static tomos_status check_path(const char *path)
 	return TOMOS_OK;
 }
 
-/* Allocates a description; *file stays NULL until file_give. */
+/* Allocates *made, the description; *file is NULL until file_give sets it. */
 static tomos_status file_make(File **file, File **made, const char *path,
 	tomos_file_options *options, const tomos_file_options *given)
 {

@@ -274,6 +274,12 @@ double element_largest(Element element); /* of unsigned integers */
 /* Extends a shape of `rank` axes to three with leading ones; rejects other ranks and empty or huge
  * shapes. `where` begins the message. */
 tomos_status shape_take(int64_t shape[3], const int64_t *axes, int rank, const char *where);
+/* The same for the shape of a file. */
+tomos_status file_take_shape(File *file, const int64_t *axes, int rank);
+/* Shape and numbers of a file whose header names the axis that varies fastest first; `big`: its
+ * numbers begin with the most significant byte. */
+tomos_status file_take_array(File *file, const int64_t *axes, int rank, Element element, bool big);
+Element element_ordered(Element element, bool big);
 
 /* Whether the last component of a path has '*' or '?' and no file has that name: the matching TIFF
  * files of the directory are one stack. */
@@ -324,6 +330,8 @@ typedef struct {
 	Reserve *reserve;   /* writing: NULL, or what plain_begin has opened */
 	GridNumbers grid;   /* of formats whose header has a place for it */
 } Plain;
+/* Makes the `own` of a file, of `bytes` bytes: a Plain, or a struct that begins with one. */
+tomos_status plain_new(File *file, size_t bytes);
 /* Rejects a file whose size does not match its shape. */
 tomos_status plain_check(const Plain *plain, File *file, const char *path);
 tomos_status plain_read(
@@ -353,9 +361,12 @@ tomos_status plain_file_get(const File *file, const char *name, double **values,
 tomos_status plain_file_put(
 	File *file, const char *name, const double *values, const int64_t shape[2]);
 void plain_file_close(File *file);
+#define PLAIN_READ \
+	.read = plain_file_read, .read_box = plain_file_read_box, .read_back = plain_file_read_back
 #define PLAIN_FORMAT \
-	.read = plain_file_read, .read_box = plain_file_read_box, .write = plain_file_write, \
-	.finish = plain_file_finish, .read_back = plain_file_read_back, .close = plain_file_close
+	PLAIN_READ, .write = plain_file_write, .finish = plain_file_finish, \
+		    .close = plain_file_close
+#define PLAIN_GRID .get = plain_file_get, .put = plain_file_put
 
 /* `get` and `put` of a format that keeps its grid here. */
 tomos_status grid_get(const GridNumbers *grid, const File *file, const char *name, double **values,

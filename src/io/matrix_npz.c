@@ -61,17 +61,24 @@ static void put_common(unsigned char **to, const Member *m, int extra)
 	put(to, 2, (uint64_t)extra);
 }
 
+/* The name and an extra field of `count` long numbers: the size twice, and where the member is. */
+static void put_name(unsigned char **to, const Member *m, int count)
+{
+	const int64_t numbers[] = {m->size, m->size, m->at};
+	memcpy(*to, m->name, strlen(m->name));
+	*to += strlen(m->name);
+	put(to, 2, 1);
+	put(to, 2, 8 * (uint64_t)count);
+	for (int i = 0; i < count; i++)
+		put(to, 8, (uint64_t)numbers[i]);
+}
+
 static tomos_status write_local(Zip *zip, const Member *m)
 {
 	unsigned char header[ZIP_LOCAL + sizeof m->name + 20], *to = header;
 	put(&to, 4, 0x04034b50);
 	put_common(&to, m, 20);
-	memcpy(to, m->name, strlen(m->name));
-	to += strlen(m->name);
-	put(&to, 2, 1);
-	put(&to, 2, 16);
-	put(&to, 8, (uint64_t)m->size);
-	put(&to, 8, (uint64_t)m->size);
+	put_name(&to, m, 2);
 	return append(zip, header, to - header);
 }
 
@@ -86,13 +93,7 @@ static tomos_status write_central(Zip *zip, const Member *m)
 	put(&to, 2, 0);
 	put(&to, 4, UINT32_C(0644) << 16);
 	put(&to, 4, UINT32_MAX);
-	memcpy(to, m->name, strlen(m->name));
-	to += strlen(m->name);
-	put(&to, 2, 1);
-	put(&to, 2, 24);
-	put(&to, 8, (uint64_t)m->size);
-	put(&to, 8, (uint64_t)m->size);
-	put(&to, 8, (uint64_t)m->at);
+	put_name(&to, m, 3);
 	return append(zip, header, to - header);
 }
 

@@ -183,9 +183,9 @@ static bool mhd_probe(const unsigned char *head, size_t length)
 
 static tomos_status mhd_new(File *file, Mhd **mhd)
 {
-	TRY(mem_zeroed(mhd, 1, sizeof **mhd, "a MetaImage file's description"));
-	file->own = *mhd;
-	(*mhd)->plain.descriptor = (*mhd)->header = -1;
+	TRY(plain_new(file, sizeof **mhd));
+	*mhd = file->own;
+	(*mhd)->header = -1;
 	return TOMOS_OK;
 }
 
@@ -244,18 +244,8 @@ static void take_grid(Mhd *mhd, const Header *h)
 
 static tomos_status open_header(File *file, Mhd *mhd, Header *h)
 {
-	char *where;
-	int64_t axes[DIMENSIONS];
 	TRY(check_header(h));
-	for (int i = 0; i < h->rank; i++)
-		axes[i] = h->axes[h->rank - 1 - i];
-	TRY(mem_printf(&where, "'%s'", file->path));
-	tomos_status status = shape_take(file->shape, axes, h->rank, where);
-	mem_free(where);
-	TRY(status);
-	bool native = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-	file->element = h->element;
-	file->element.swapped = h->big != native && h->element.bytes > 1;
+	TRY(file_take_array(file, h->axes, h->rank, h->element, h->big));
 	take_grid(mhd, h);
 	return open_data(file, mhd, h);
 }
@@ -425,15 +415,12 @@ const Format format_mhd = {
 	.endings = "mhd|mha",
 	.probe = mhd_probe,
 	.open = mhd_open,
-	.read = plain_file_read,
-	.read_box = plain_file_read_box,
 	.create = mhd_create,
 	.write = mhd_write,
 	.finish = mhd_finish,
 	.seal = mhd_seal,
-	.read_back = plain_file_read_back,
 	.sources = mhd_sources,
 	.close = mhd_close,
-	.get = plain_file_get,
-	.put = plain_file_put,
+	PLAIN_READ,
+	PLAIN_GRID,
 };

@@ -160,11 +160,7 @@ static tomos_status take_shape(File *file, const Header *h)
 		if (i <= 3)
 			axes[3 - i] = (int64_t)dim[i];
 	}
-	char *where;
-	TRY(mem_printf(&where, "'%s'", file->path));
-	tomos_status status = shape_take(file->shape, axes, 3, where);
-	mem_free(where);
-	return status;
+	return file_take_shape(file, axes, 3);
 }
 
 static tomos_status take_type(File *file, const Header *h)
@@ -293,14 +289,6 @@ static void put_text(const File *file, Header *h)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static tomos_status nifti_new(File *file, Nifti **own)
-{
-	TRY(mem_zeroed(own, 1, sizeof **own, "a NIfTI file's description"));
-	file->own = *own;
-	(*own)->plain.descriptor = -1;
-	return TOMOS_OK;
-}
-
 static tomos_status read_header(File *file, Nifti *own, Header *h)
 {
 	enum { HEAD = 4096 };
@@ -336,10 +324,10 @@ static tomos_status unpack(File *file, Nifti *own)
 
 static tomos_status nifti_open(File *file, const tomos_file_options *options)
 {
-	Nifti *own;
 	Header h;
 	(void)options;
-	TRY(nifti_new(file, &own));
+	TRY(plain_new(file, sizeof(Nifti)));
+	Nifti *own = file->own;
 	TRY(flat_open(&own->plain.descriptor, &own->plain.size, file->path));
 	TRY(read_header(file, own, &h));
 	TRY(take_shape(file, &h));
@@ -396,9 +384,9 @@ static tomos_status nifti_seal(File *file)
 
 static tomos_status nifti_create(File *file)
 {
-	Nifti *own;
 	const int64_t *n = file->shape;
-	TRY(nifti_new(file, &own));
+	TRY(plain_new(file, sizeof(Nifti)));
+	Nifti *own = file->own;
 	bool large = max64(n[0], max64(n[1], n[2])) > LARGEST_1;
 	own->layout = &layouts[large];
 	own->packed = path_ends_in(file->path, ".gz");
@@ -414,9 +402,7 @@ static tomos_status nifti_finish(File *file)
 	Nifti *own = file->own;
 	if (own->finished)
 		return TOMOS_OK;
-	if (own->plain.descriptor >= 0)
-		TRY(nifti_seal(file));
-	TRY(plain_finish(file, &own->plain));
+	TRY(plain_file_finish(file));
 	if (own->packed)
 		TRY(gzip_finish(file));
 	own->finished = true;
@@ -428,15 +414,12 @@ const Format format_nifti = {
 	.endings = "nii|nii.gz",
 	.probe = nifti_probe,
 	.open = nifti_open,
-	.read = plain_file_read,
-	.read_box = plain_file_read_box,
 	.create = nifti_create,
 	.write = plain_file_write,
 	.finish = nifti_finish,
 	.seal = nifti_seal,
-	.read_back = plain_file_read_back,
 	.close = plain_file_close,
-	.get = plain_file_get,
-	.put = plain_file_put,
+	PLAIN_READ,
+	PLAIN_GRID,
 	.scaled = true,
 };

@@ -216,18 +216,12 @@ static tomos_status npy_open(File *file, const tomos_file_options *options)
 {
 	(void)options;
 	Header h = {.path = file->path};
-	char *where;
-	Plain *npy;
-	TRY(mem_zeroed(&npy, 1, sizeof *npy, "an npy file's description"));
-	file->own = npy;
-	npy->descriptor = -1;
+	TRY(plain_new(file, sizeof(Plain)));
+	Plain *npy = file->own;
 	TRY(flat_open(&npy->descriptor, &npy->size, file->path));
 	TRY(read_header(npy, &h));
 	TRY(take_element(&file->element, &h));
-	TRY(mem_printf(&where, "'%s'", file->path));
-	tomos_status status = shape_take(file->shape, h.axes, h.rank, where);
-	mem_free(where);
-	TRY(status);
+	TRY(file_take_shape(file, h.axes, h.rank));
 	return plain_check(npy, file, file->path);
 }
 
@@ -259,9 +253,8 @@ static tomos_status write_header(Plain *npy, const File *file)
 
 static tomos_status npy_create(File *file)
 {
-	Plain *npy;
-	TRY(mem_zeroed(&npy, 1, sizeof *npy, "an npy file's description"));
-	file->own = npy;
+	TRY(plain_new(file, sizeof(Plain)));
+	Plain *npy = file->own;
 	TRY(file_descriptor(file, &npy->descriptor));
 	TRY(write_header(npy, file));
 	return plain_begin(file, npy);

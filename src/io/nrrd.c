@@ -219,14 +219,6 @@ static bool nrrd_probe(const unsigned char *head, size_t length)
 	       head[7] <= '9';
 }
 
-static tomos_status nrrd_new(File *file, Nrrd **own)
-{
-	TRY(mem_zeroed(own, 1, sizeof **own, "an NRRD file's description"));
-	file->own = *own;
-	(*own)->plain.descriptor = -1;
-	return TOMOS_OK;
-}
-
 /* Axes that are at most mirrored give a grid. */
 static void take_grid(GridNumbers *grid, const Header *h)
 {
@@ -322,17 +314,7 @@ static tomos_status open_data(File *file, Nrrd *own, const Header *h)
 
 static tomos_status open_header(File *file, Nrrd *own, Header *h)
 {
-	char *where;
-	int64_t axes[DIMENSIONS];
-	for (int i = 0; i < h->rank; i++)
-		axes[i] = h->axes[h->rank - 1 - i];
-	TRY(mem_printf(&where, "'%s'", file->path));
-	tomos_status status = shape_take(file->shape, axes, h->rank, where);
-	mem_free(where);
-	TRY(status);
-	bool native = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-	file->element = h->element;
-	file->element.swapped = h->big != native && h->element.bytes > 1;
+	TRY(file_take_array(file, h->axes, h->rank, h->element, h->big));
 	take_grid(&own->plain.grid, h);
 	memcpy(file->units.length, h->unit, sizeof h->unit);
 	memcpy(file->units.value, h->sample_unit, sizeof h->sample_unit);
@@ -356,12 +338,11 @@ static tomos_status read_text(Header *h)
 static tomos_status nrrd_open(File *file, const tomos_file_options *options)
 {
 	Header h = {.path = file->path, .unit_mm = 1};
-	Nrrd *own;
 	(void)options;
-	TRY(nrrd_new(file, &own));
+	TRY(plain_new(file, sizeof(Nrrd)));
 	tomos_status status = read_text(&h);
 	if (status == TOMOS_OK)
-		status = open_header(file, own, &h);
+		status = open_header(file, file->own, &h);
 	mem_free(h.text);
 	return status;
 }
@@ -409,17 +390,8 @@ static tomos_status nrrd_seal(File *file)
 
 static tomos_status nrrd_create(File *file)
 {
-	Nrrd *own;
-	TRY(nrrd_new(file, &own));
-	return plain_create(file, &own->plain, HEADER);
-}
-
-static tomos_status nrrd_finish(File *file)
-{
-	Nrrd *own = file->own;
-	if (own->plain.descriptor >= 0)
-		TRY(nrrd_seal(file));
-	return plain_finish(file, &own->plain);
+	TRY(plain_new(file, sizeof(Nrrd)));
+	return plain_create(file, file->own, HEADER);
 }
 
 static void nrrd_close(File *file)
@@ -434,15 +406,12 @@ const Format format_nrrd = {
 	.endings = "nrrd",
 	.probe = nrrd_probe,
 	.open = nrrd_open,
-	.read = plain_file_read,
-	.read_box = plain_file_read_box,
 	.create = nrrd_create,
 	.write = plain_file_write,
-	.finish = nrrd_finish,
+	.finish = plain_file_finish,
 	.seal = nrrd_seal,
-	.read_back = plain_file_read_back,
 	.sources = nrrd_sources,
 	.close = nrrd_close,
-	.get = plain_file_get,
-	.put = plain_file_put,
+	PLAIN_READ,
+	PLAIN_GRID,
 };

@@ -5,6 +5,15 @@
 /* Numbers in Fortran order that are read at once, since any part of them takes the whole file. */
 enum { FORTRAN_PORTION = 1 << 24 };
 
+tomos_status plain_new(File *file, size_t bytes)
+{
+	Plain *plain;
+	TRY(mem_zeroed(&plain, 1, bytes, "a file's description"));
+	plain->descriptor = -1;
+	file->own = plain;
+	return TOMOS_OK;
+}
+
 tomos_status plain_check(const Plain *plain, File *file, const char *path)
 {
 	int64_t count, bytes = INT64_MAX, expected;
@@ -117,7 +126,10 @@ tomos_status plain_file_write(
 
 tomos_status plain_file_finish(File *file)
 {
-	return plain_finish(file, file->own);
+	Plain *plain = file->own;
+	if (plain->descriptor >= 0 && file->format->seal)
+		TRY(file->format->seal(file));
+	return plain_finish(file, plain);
 }
 
 tomos_status plain_file_read_back(File *file, int64_t index, void *stored)

@@ -24,11 +24,11 @@ static tomos_status take_layout(File *file, Plain *raw, const char *text)
 	char type[12] = "", order[8] = "";
 	int got = sscanf(text, "%lld,%lld,%lld,%11[a-z0-9],%lld,%7s", &axes[0], &axes[1], &axes[2],
 		type, &skip, order);
-	bool big = strcmp(order, "big") == 0, native = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+	bool big = strcmp(order, "big") == 0;
 	if (got < 4 || skip < 0 || (got == 6 && !big && strcmp(order, "little") != 0) ||
 		!element_named(type, &file->element))
 		return reject(file, text);
-	file->element.swapped = big != native && file->element.bytes > 1;
+	file->element = element_ordered(file->element, big);
 	raw->data = skip;
 	const int64_t shape[3] = {axes[0], axes[1], axes[2]};
 	int64_t count;
@@ -38,18 +38,10 @@ static tomos_status take_layout(File *file, Plain *raw, const char *text)
 	return TOMOS_OK;
 }
 
-static tomos_status raw_new(File *file, Plain **raw)
-{
-	TRY(mem_zeroed(raw, 1, sizeof **raw, "a raw file's description"));
-	file->own = *raw;
-	(*raw)->descriptor = -1;
-	return TOMOS_OK;
-}
-
 static tomos_status raw_open(File *file, const tomos_file_options *options)
 {
-	Plain *raw;
-	TRY(raw_new(file, &raw));
+	TRY(plain_new(file, sizeof(Plain)));
+	Plain *raw = file->own;
 	TRY(flat_open(&raw->descriptor, &raw->size, file->path));
 	TRY(take_layout(file, raw, options->raw));
 	return plain_check(raw, file, file->path);
@@ -57,8 +49,8 @@ static tomos_status raw_open(File *file, const tomos_file_options *options)
 
 static tomos_status raw_create(File *file)
 {
-	Plain *raw;
-	TRY(raw_new(file, &raw));
+	TRY(plain_new(file, sizeof(Plain)));
+	Plain *raw = file->own;
 	TRY(file_descriptor(file, &raw->descriptor));
 	return plain_begin(file, raw);
 }

@@ -1,7 +1,8 @@
 /* Reading: parts of a file as stored, and converted to float. */
 #include "io/io.h"
 
-/* Numbers converted at a time, which limits the memory for stored ones, and by one task. */
+/* Numbers that are converted together, which limits the memory for the stored ones, and those of
+ * one task. */
 enum { PORTION = 1 << 22, PIECE = 1 << 16 };
 
 static tomos_status check_part(const File *file, const Extract *part, const void *data)

@@ -296,17 +296,14 @@ static tomos_status tiff_open(File *file, const tomos_file_options *options)
 {
 	(void)options;
 	Tiff *own;
-	char *where;
 	if (file->bare)
 		return TOMOS_OK;
 	TRY(tiff_make(file, &own));
 	TRY(own->stack ? open_stack(file, own) : open_pages(file, own));
 	int64_t axes[3] = {own->count, own->page.height, own->page.width};
 	file->element = own->page.element;
-	TRY(mem_printf(&where, "'%s'", file->path));
-	tomos_status status = shape_take(file->shape, axes, 3, where);
-	mem_free(where);
-	return status == TOMOS_OK ? take_text(file, own) : status;
+	TRY(file_take_shape(file, axes, 3));
+	return take_text(file, own);
 }
 
 static tomos_status tiff_get(const File *file, const char *name, double **values, int64_t shape[2])

@@ -95,15 +95,25 @@ static tomos_status put_attribute(
 {
 	char name[64];
 	snprintf(name, sizeof name, "%s@%s", object, attribute);
-	return text[0] ? io_put_text(file, name, text) : TOMOS_OK;
+	return io_put_text(file, name, text);
+}
+
+/* An empty text is written only where it replaces another. */
+static tomos_status put_unit(File *file, const char *name, const char *unit)
+{
+	char *old;
+	TRY(io_text(file, name, &old));
+	bool needed = unit[0] || old;
+	mem_free(old);
+	return needed ? io_put_text(file, name, unit) : TOMOS_OK;
 }
 
 tomos_status units_write(File *file)
 {
 	const FileUnits *u = &file->units;
 	if (file->format == &format_zarr) {
-		TRY(u->value[0] ? io_put_text(file, "units/values", u->value) : TOMOS_OK);
-		return u->length[0] ? io_put_text(file, "units/lengths", u->length) : TOMOS_OK;
+		TRY(put_unit(file, "units/values", u->value));
+		return put_unit(file, "units/lengths", u->length);
 	}
 	if (file->format != &format_hdf5)
 		return TOMOS_OK;

@@ -17,10 +17,6 @@ enum { LARGEST_HEADER = 1 << 16, HEADER = 1536, LENGTH = 8 };
 
 static const char trailer[] = "\n  </AppendedData>\n</VTKFile>\n";
 
-typedef struct {
-	Plain plain; /* first, for the functions of plain files */
-} Vti;
-
 static const ElementNames types[] = {{"Int8", {'i', 1, false}}, {"UInt8", {'u', 1, false}},
 	{"Int16", {'i', 2, false}}, {"UInt16", {'u', 2, false}}, {"Int32", {'i', 4, false}},
 	{"UInt32", {'u', 4, false}}, {"Int64", {'i', 8, false}}, {"UInt64", {'u', 8, false}},
@@ -137,7 +133,6 @@ static tomos_status take_shape(File *file, Header *h, const Tags *t, int64_t low
 {
 	double extent[6];
 	int64_t axes[3];
-	char *where;
 	if (!take_numbers(h, t->image, "WholeExtent", extent, 6))
 		return fail(TOMOS_BAD_FILE, "'%s': the VTI header has no WholeExtent", h->path);
 	for (int i = 0; i < 3; i++) {
@@ -148,10 +143,7 @@ static tomos_status take_shape(File *file, Header *h, const Tags *t, int64_t low
 		axes[2 - i] = (int64_t)count;
 		low[i] = (int64_t)extent[2 * i];
 	}
-	TRY(mem_printf(&where, "'%s'", h->path));
-	tomos_status status = shape_take(file->shape, axes, 3, where);
-	mem_free(where);
-	return status;
+	return file_take_shape(file, axes, 3);
 }
 
 static tomos_status take_type(File *file, Header *h, const Tags *t)
@@ -256,14 +248,6 @@ static bool vti_probe(const unsigned char *head, size_t length)
 	return tag && strstr(tag, "\"ImageData\"");
 }
 
-static tomos_status vti_new(File *file, Vti **own)
-{
-	TRY(mem_zeroed(own, 1, sizeof **own, "a VTI file's description"));
-	file->own = *own;
-	(*own)->plain.descriptor = -1;
-	return TOMOS_OK;
-}
-
 /* Numbers that are in the file as they are; others are unpacked. */
 static tomos_status open_array(File *file, Plain *plain, VtiArray *array)
 {
@@ -286,30 +270,30 @@ static tomos_status open_array(File *file, Plain *plain, VtiArray *array)
 	return status;
 }
 
-static tomos_status open_header(File *file, Vti *own, Header *h)
+static tomos_status open_header(File *file, Plain *own, Header *h)
 {
 	VtiArray array = {.word = 4};
 	Tags tags;
 	int64_t low[3];
-	int64_t length = min64(own->plain.size, LARGEST_HEADER);
+	int64_t length = min64(own->size, LARGEST_HEADER);
 	TRY(mem_zeroed(&h->text, length + 1, 1, "a VTI header"));
-	TRY(flat_read(own->plain.descriptor, file->path, 0, h->text, length));
+	TRY(flat_read(own->descriptor, file->path, 0, h->text, length));
 	TRY(find_tags(h, &tags));
 	TRY(take_shape(file, h, &tags, low));
 	TRY(take_type(file, h, &tags));
-	take_grid(&own->plain.grid, h, &tags, low);
+	take_grid(&own->grid, h, &tags, low);
 	take_units(file, h, &tags);
 	TRY(describe_array(file, h, &tags, &array));
-	return file->bare ? TOMOS_OK : open_array(file, &own->plain, &array);
+	return file->bare ? TOMOS_OK : open_array(file, own, &array);
 }
 
 static tomos_status vti_open(File *file, const tomos_file_options *options)
 {
 	Header h = {.path = file->path};
-	Vti *own;
 	(void)options;
-	TRY(vti_new(file, &own));
-	TRY(flat_open(&own->plain.descriptor, &own->plain.size, file->path));
+	TRY(plain_new(file, sizeof(Plain)));
+	Plain *own = file->own;
+	TRY(flat_open(&own->descriptor, &own->size, file->path));
 	tomos_status status = open_header(file, own, &h);
 	mem_free(h.text);
 	return status;
@@ -320,9 +304,9 @@ static tomos_status vti_open(File *file, const tomos_file_options *options)
 /* Blanks fill the header, so that the data always have the same offset. */
 static tomos_status vti_seal(File *file)
 {
-	const Vti *own = file->own;
+	const Plain *own = file->own;
 	const int64_t *n = file->shape;
-	const GridNumbers *g = &own->plain.grid;
+	const GridNumbers *g = &own->grid;
 	char text[HEADER], extent[128], grid[256] = "", label[128] = "", units[UNITS_TEXT];
 	const char *name = file->content == TOMOS_PROJECTIONS ? "projections" : "volume";
 	uint64_t bytes = (uint64_t)(n[0] * n[1] * n[2] * file->element.bytes);
@@ -356,29 +340,28 @@ static tomos_status vti_seal(File *file)
 	memset(text + length, ' ', (size_t)(HEADER - length));
 	text[HEADER - LENGTH - 1] = '_';
 	memcpy(text + HEADER - LENGTH, &bytes, LENGTH);
-	return flat_write(own->plain.descriptor, file->path, 0, text, HEADER);
+	return flat_write(own->descriptor, file->path, 0, text, HEADER);
 }
 
 static tomos_status vti_create(File *file)
 {
-	Vti *own;
-	TRY(vti_new(file, &own));
-	return plain_create(file, &own->plain, HEADER);
+	TRY(plain_new(file, sizeof(Plain)));
+	return plain_create(file, file->own, HEADER);
 }
 
 static tomos_status vti_finish(File *file)
 {
-	Vti *own = file->own;
+	Plain *own = file->own;
 	const int64_t *n = file->shape;
 	int64_t end = HEADER + n[0] * n[1] * n[2] * file->element.bytes;
 	int64_t length = (int64_t)strlen(trailer);
-	if (own->plain.descriptor < 0)
+	if (own->descriptor < 0)
 		return TOMOS_OK;
-	reserve_close(&own->plain.reserve);
+	reserve_close(&own->reserve);
 	TRY(vti_seal(file));
-	TRY(flat_write(own->plain.descriptor, file->path, end, trailer, length));
-	TRY(flat_cut(own->plain.descriptor, file->path, end + length));
-	return flat_close(&own->plain.descriptor, file->path);
+	TRY(flat_write(own->descriptor, file->path, end, trailer, length));
+	TRY(flat_cut(own->descriptor, file->path, end + length));
+	return flat_close(&own->descriptor, file->path);
 }
 
 const Format format_vti = {
@@ -386,14 +369,11 @@ const Format format_vti = {
 	.endings = "vti",
 	.probe = vti_probe,
 	.open = vti_open,
-	.read = plain_file_read,
-	.read_box = plain_file_read_box,
 	.create = vti_create,
 	.write = plain_file_write,
 	.finish = vti_finish,
 	.seal = vti_seal,
-	.read_back = plain_file_read_back,
 	.close = plain_file_close,
-	.get = plain_file_get,
-	.put = plain_file_put,
+	PLAIN_READ,
+	PLAIN_GRID,
 };

@@ -16,7 +16,7 @@ enum { PIECE = 3 << 16, LARGEST_BLOCK = 256 << 20 };
 typedef struct {
 	const VtiArray *array;
 	int64_t at;
-	int64_t left; /* bytes of what is encoded together; the last group of three is padded */
+	int64_t left;        /* bytes of the current base64 text, which ends with a padded group */
 	unsigned char *text; /* of base64 */
 } Stream;
 

@@ -131,6 +131,7 @@ static tomos_status open_array(File *file, const char *name)
 	tomos_status status = zarr_array_open(&own->array, folder);
 	mem_free(folder);
 	TRY(status);
+	own->array.whole = json_object_get(own->named, "content") != NULL;
 	file->element = own->array.element;
 	memcpy(file->shape, own->array.shape, sizeof file->shape);
 	file->grain = min64(own->array.inner[0], file->shape[0]);

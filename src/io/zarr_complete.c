@@ -19,7 +19,7 @@ static tomos_status account_slice(void *user, int64_t slice)
 		return TOMOS_OK;
 	TRY(mem_alloc(&stored, file->shape[1] * file->shape[2], (size_t)file->element.bytes,
 		"a slice as stored"));
-	const Slices slices = {0, slice, 1, stored, true};
+	const Slices slices = {0, slice, 1, stored, true, NULL};
 	tomos_status status = pieces_read(file, 0, slice, stored);
 	if (status == TOMOS_OK)
 		status = pieces_write(file, &slices, 1);

@@ -47,15 +47,14 @@ void mean_row(Element element, const float *a, const float *b, int64_t n, void *
 			((uint8_t *)stored)[i] = (uint8_t)(0.125F * (a[i] + b[i]) + 0.5F);
 }
 
-/* Slices of the next level, each from two slices, or from one and the sums of another. */
+/* Slices of the next level, each from two slices. */
 typedef struct {
 	Element element;
 	const int64_t *shape, *next; /* of both levels */
 	const char *stored;          /* slice 0 of `pair` */
-	int64_t first;      /* pair i is of slices first + 2 i and, if it exists, the next */
-	int64_t end;        /* of the slices in memory */
-	const float *other; /* or the sums of the second slice; */
-	float *sums;        /* these are to be made, of one slice */
+	int64_t first; /* pair i is of slices first + 2 i and, if it exists, the next */
+	int64_t end;   /* of the slices in memory */
+	float *sums;   /* or these are to be made, of one slice */
 	char *means;
 } Halving;
 
@@ -87,11 +86,9 @@ static tomos_status mean_some(const Halving *h, int64_t pair, int64_t task)
 	float *sums;
 	TRY(mem_alloc(&sums, 2 * n, sizeof *sums, "rows of a level"));
 	for (int64_t row = task * ROWS; row < end; row++) {
-		const float *other = h->other ? h->other + row * n : sums + n;
 		sum_rows(h, slice, row, sums);
-		if (!h->other)
-			sum_rows(h, second, row, sums + n);
-		mean_row(h->element, sums, other, n,
+		sum_rows(h, second, row, sums + n);
+		mean_row(h->element, sums, sums + n, n,
 			h->means + (pair * h->next[1] + row) * n * h->element.bytes);
 	}
 	mem_free(sums);
@@ -113,57 +110,17 @@ static tomos_status halve(Halving *h, int64_t pairs, int threads)
 	return parallel_each(pairs * parts_of(h->next[1], ROWS), threads, halve_task, h, "writing");
 }
 
-/* ---- pending sums ------------------------------------------------------------------------- */
-
-static void pending_free(PendingSums *pending)
-{
-	if (pending)
-		mem_free(pending->sums);
-	mem_free(pending);
-}
-
-/* Takes the sums of a slice out of the list; NULL: they are not there. */
-static PendingSums *pending_take(ZarrWriter *w, int level, int64_t slice)
-{
-	for (PendingSums **at = &w->pending; *at; at = &(*at)->next)
-		if ((*at)->level == level && (*at)->slice == slice) {
-			PendingSums *pending = *at;
-			*at = pending->next;
-			w->pending_count--;
-			return pending;
-		}
-	return NULL;
-}
-
-/* Adds one; the oldest one is dropped if there are too many. */
-static void pending_keep(ZarrWriter *w, PendingSums *pending)
-{
-	pending->next = w->pending;
-	w->pending = pending;
-	if (++w->pending_count <= w->pending_most)
-		return;
-	PendingSums **last = &w->pending;
-	while ((*last)->next)
-		last = &(*last)->next;
-	pending_free(*last);
-	*last = NULL;
-	w->pending_count--;
-}
+/* ---- pending sums ---------------------------------------------------------------------------- */
 
 static tomos_status pending_make(
-	Halving *h, int level, int64_t slice, int threads, PendingSums **pending)
+	ZarrWriter *w, Halving *h, int level, int64_t slice, int threads, PendingSums **pending)
 {
-	TRY(mem_zeroed(pending, 1, sizeof **pending, "sums of a slice"));
-	(*pending)->level = level;
-	(*pending)->slice = slice;
-	tomos_status status = mem_alloc(
-		&(*pending)->sums, h->next[1] * h->next[2], sizeof(float), "sums of a slice");
+	TRY(pending_new(w, level, slice, pending));
 	h->sums = (*pending)->sums;
-	if (status == TOMOS_OK)
-		status = halve(h, 1, threads);
+	tomos_status status = halve(h, 1, threads);
 	h->sums = NULL;
 	if (status != TOMOS_OK) {
-		pending_free(*pending);
+		pending_free(w, *pending);
 		*pending = NULL;
 	}
 	return status;
@@ -181,7 +138,8 @@ static tomos_status pending_read(
 	h.first = 0;
 	tomos_status status = pieces_read(file, level, slice, stored);
 	if (status == TOMOS_OK)
-		status = pending_make(&h, level, slice, 1, pending);
+		status = pending_make(
+			((const Zarr *)file->own)->writer, &h, level, slice, 1, pending);
 	mem_free(stored);
 	return status;
 }
@@ -215,7 +173,7 @@ static void begin_slices(ZarrWriter *w, const Slices *s)
 	pthread_mutex_lock(&w->lock);
 	for (int64_t i = 0; i < s->count; i++) {
 		w->levels[s->level].done[s->first + i] = 0;
-		pending_free(pending_take(w, s->level, s->first + i));
+		pending_free(w, pending_take(w, s->level, s->first + i));
 	}
 	pthread_mutex_unlock(&w->lock);
 }
@@ -227,28 +185,26 @@ static tomos_status end_slice(File *file, int level, int64_t slice)
 	return log_slice(file, level, slice);
 }
 
-/* A slice whose neighbour is not among those of the call: *pending gets the neighbour's sums, or
- * stays NULL if it is not written. The slice is done from now on. */
+/* A slice whose neighbour is not among those of the call, and its sums: *other gets the neighbour's
+ * sums, or stays NULL if it is not written; the slice's own are then kept. It is done from now
+ * on. */
 static tomos_status pair_slice(
-	File *file, const Halving *h, int level, int64_t slice, int threads, PendingSums **pending)
+	File *file, const Halving *h, PendingSums **made, PendingSums **other)
 {
 	ZarrWriter *w = ((const Zarr *)file->own)->writer;
-	Halving mine = *h;
-	PendingSums *made;
-	int64_t neighbour = slice ^ 1;
-	TRY(pending_make(&mine, level, slice, threads, &made));
+	int level = (*made)->level;
+	int64_t slice = (*made)->slice, neighbour = slice ^ 1;
 	pthread_mutex_lock(&w->lock);
-	*pending = pending_take(w, level, neighbour);
-	bool there = *pending || w->levels[level].done[neighbour];
+	*other = pending_take(w, level, neighbour);
+	bool there = *other || w->levels[level].done[neighbour];
 	tomos_status status = end_slice(file, level, slice);
 	if (!there && status == TOMOS_OK) {
-		pending_keep(w, made);
-		made = NULL;
+		pending_keep(w, *made);
+		*made = NULL;
 	}
 	pthread_mutex_unlock(&w->lock);
-	pending_free(made);
-	if (status == TOMOS_OK && there && !*pending)
-		status = pending_read(file, h, level, neighbour, pending);
+	if (status == TOMOS_OK && there && !*other)
+		status = pending_read(file, h, level, neighbour, other);
 	return status;
 }
 
@@ -256,18 +212,21 @@ static tomos_status pair_slice(
 static tomos_status mean_of_end(File *file, Halving *h, const Slices *s, int64_t slice, int threads,
 	char *means, bool *made)
 {
-	PendingSums *pending = NULL;
+	ZarrWriter *w = ((const Zarr *)file->own)->writer;
+	PendingSums *mine = s->sums ? *s->sums : NULL, *other = NULL;
+	tomos_status status = TOMOS_OK;
 	h->first = slice - s->first;
-	h->means = means;
-	*made = false;
-	TRY(pair_slice(file, h, s->level, slice, threads, &pending));
-	if (!pending)
-		return TOMOS_OK;
-	h->other = pending->sums;
-	tomos_status status = halve(h, 1, threads);
-	h->other = NULL;
-	pending_free(pending);
-	*made = status == TOMOS_OK;
+	if (mine)
+		*s->sums = NULL;
+	else
+		status = pending_make(w, h, s->level, slice, threads, &mine);
+	if (status == TOMOS_OK)
+		status = pair_slice(file, h, &mine, &other);
+	*made = status == TOMOS_OK && other;
+	if (*made)
+		mean_row(file->element, mine->sums, other->sums, h->next[1] * h->next[2], means);
+	pending_free(w, mine);
+	pending_free(w, other);
 	return status;
 }
 
@@ -289,9 +248,9 @@ static tomos_status means_make(File *file, const Slices *s, char *means, int thr
 	int64_t end = s->first + s->count, last = l->array.shape[0] - 1, from = s->first, to = end;
 	int64_t bytes = l[1].array.shape[1] * l[1].array.shape[2] * file->element.bytes;
 	Halving h = {file->element, l->array.shape, l[1].array.shape, s->stored, 0, s->count, NULL,
-		NULL, NULL};
+		NULL};
 	bool made;
-	*next = (Slices){s->level + 1, s->first / 2, 0, means, false};
+	*next = (Slices){s->level + 1, s->first / 2, 0, means, false, NULL};
 	if (from % 2) {
 		TRY(mean_of_end(file, &h, s, from, threads, means, &made));
 		next->count = made;
@@ -384,17 +343,49 @@ static tomos_status layers_open(File *file, const Slices *s)
 
 /* ---- slices with those of the next levels ---------------------------------------------------- */
 
+static tomos_status means_take(const File *file, const Slices *s, char **means)
+{
+	ZarrWriter *w = ((const Zarr *)file->own)->writer;
+	const int64_t *n = w->levels[s->level + 1].array.shape;
+	if (s->count == 1) /* which has one mean at most */
+		return slice_take(w, s->level, means);
+	return mem_alloc(means, (s->count / 2 + 1) * n[1] * n[2], (size_t)file->element.bytes,
+		"slices of a level");
+}
+
 static tomos_status next_write(File *file, const Slices *s, int threads)
 {
-	const ZarrLevel *next = &((const Zarr *)file->own)->writer->levels[s->level + 1];
 	char *means;
 	Slices made;
-	TRY(mem_alloc(&means, (s->count / 2 + 1) * next->array.shape[1] * next->array.shape[2],
-		(size_t)file->element.bytes, "slices of a level"));
+	TRY(means_take(file, s, &means));
 	tomos_status status = means_make(file, s, means, threads, &made);
 	if (status == TOMOS_OK && made.count > 0)
 		status = level_write(file, &made, threads);
-	mem_free(means);
+	if (s->count == 1)
+		slice_give(((const Zarr *)file->own)->writer, s->level, means);
+	else
+		mem_free(means);
+	return status;
+}
+
+/* The sums of a slice that is alone are made with its pieces, while it is in a cache. */
+static tomos_status slices_write(File *file, const Slices *s, int threads)
+{
+	ZarrWriter *w = ((const Zarr *)file->own)->writer;
+	const ZarrLevel *l = &w->levels[s->level];
+	PendingSums *sums = NULL;
+	Slices with = *s;
+	if (s->level + 1 == w->count) {
+		TRY(pieces_write(file, s, threads));
+		return end_slices(file, s->level, s->first, s->first + s->count);
+	}
+	if (s->count == 1 && (s->first ^ 1) < l->array.shape[0])
+		TRY(pending_new(w, s->level, s->first, &sums));
+	with.sums = sums ? &sums : NULL;
+	tomos_status status = pieces_write(file, &with, threads);
+	if (status == TOMOS_OK)
+		status = next_write(file, &with, threads);
+	pending_free(w, sums);
 	return status;
 }
 
@@ -404,11 +395,7 @@ tomos_status level_write(File *file, const Slices *s, int threads)
 	begin_slices(w, s);
 	if (!w->direct)
 		TRY(layers_open(file, s));
-	TRY(pieces_write(file, s, threads));
-	if (s->level + 1 < w->count)
-		TRY(next_write(file, s, threads));
-	else
-		TRY(end_slices(file, s->level, s->first, s->first + s->count));
+	TRY(slices_write(file, s, threads));
 	return w->direct ? TOMOS_OK : pack_whole(file, s);
 }
 
@@ -423,9 +410,10 @@ static tomos_status complete_slice(void *user, int64_t slice)
 {
 	const Missing *m = user;
 	File *file = m->file;
-	const ZarrLevel *l = &((const Zarr *)file->own)->writer->levels[m->level];
+	ZarrWriter *w = ((const Zarr *)file->own)->writer;
+	const ZarrLevel *l = &w->levels[m->level];
 	const int64_t *shape = l[-1].array.shape, *n = l->array.shape;
-	Halving h = {file->element, shape, n, NULL, 0, 1, NULL, NULL, NULL};
+	Halving h = {file->element, shape, n, NULL, 0, 1, NULL, NULL};
 	PendingSums *pending[2] = {NULL, NULL};
 	char *means = NULL;
 	tomos_status status;
@@ -436,12 +424,12 @@ static tomos_status complete_slice(void *user, int64_t slice)
 		file, &h, m->level - 1, min64(2 * slice + 1, shape[0] - 1), &pending[1]));
 	TRY_OR_DONE(mem_alloc(&means, n[1] * n[2], (size_t)file->element.bytes, "a slice"));
 	mean_row(file->element, pending[0]->sums, pending[1]->sums, n[1] * n[2], means);
-	const Slices made = {m->level, slice, 1, means, false};
+	const Slices made = {m->level, slice, 1, means, false, NULL};
 	TRY_OR_DONE(pieces_write(file, &made, 1));
 	TRY_OR_DONE(end_slices(file, m->level, slice, slice + 1));
 done:
-	pending_free(pending[0]);
-	pending_free(pending[1]);
+	pending_free(w, pending[0]);
+	pending_free(w, pending[1]);
 	mem_free(means);
 	return status;
 }

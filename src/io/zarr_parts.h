@@ -40,6 +40,7 @@ typedef struct {
 	Codecs codecs, index; /* of inner chunks; of the index of a shard */
 	Element element;
 	unsigned char fill[8]; /* number that stands for missing chunks, as stored */
+	bool whole;            /* written by tomos, with all chunks: none may be missing */
 } ZarrArray;
 
 /* The array of a directory, from its zarr.json or .zarray. */
@@ -148,6 +149,11 @@ typedef struct PendingSums {
 	float *sums;
 } PendingSums;
 
+/* Memory of a slice that is not in use; it begins with this. */
+typedef struct SpareSlice {
+	struct SpareSlice *next;
+} SpareSlice;
+
 struct ZarrWriter {
 	int count;
 	ZarrLevel levels[ZARR_LEVELS];
@@ -155,11 +161,23 @@ struct ZarrWriter {
 	float *low, *high;    /* of each slice, as stored */
 	PendingSums *pending; /* the latest first */
 	int pending_count, pending_most;
+	SpareSlice *spares[ZARR_LEVELS]; /* for slices of the level after */
+	pthread_mutex_t spare_lock;
 	int log; /* of a process that has joined: descriptor, otherwise -1; */
 	int64_t log_end;
 	pthread_mutex_t lock; /* of `done`, `layers`, ranges, pending sums and the log */
 	pthread_cond_t freed; /* a layer is no longer busy */
 };
+
+/* Memory for floats of a slice of the level after this one, which is used again. */
+tomos_status slice_take(ZarrWriter *writer, int level, void *slice);
+void slice_give(ZarrWriter *writer, int level, void *slice);
+/* Sums of a slice: not filled in; freed; taken out of the list, NULL where they are not; added, for
+ * which the oldest ones are dropped if there are too many. The last two with the lock held. */
+tomos_status pending_new(ZarrWriter *writer, int level, int64_t slice, PendingSums **pending);
+void pending_free(ZarrWriter *writer, PendingSums *pending);
+PendingSums *pending_take(ZarrWriter *writer, int level, int64_t slice);
+void pending_keep(ZarrWriter *writer, PendingSums *pending);
 
 tomos_status zarr_create(File *file);
 double zarr_write_bytes(const int64_t shape[3]);
@@ -184,7 +202,8 @@ typedef struct {
 	int level;
 	int64_t first, count;
 	const char *stored;
-	bool written; /* they are in the file already */
+	bool written;       /* they are in the file already */
+	PendingSums **sums; /* of a slice that is alone, filled with its pieces; NULL: not made */
 } Slices;
 tomos_status pieces_write(File *file, const Slices *slices, int threads);
 tomos_status pieces_read(const File *file, int level, int64_t slice, void *stored);

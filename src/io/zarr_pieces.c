@@ -168,41 +168,6 @@ static int place_of(const Layer *l, int64_t cy, int64_t cx, int64_t within, int6
 	return l->descriptors[cy / sy * l->n[1] + cx / sx];
 }
 
-/* ---- ranges ---------------------------------------------------------------------------------- */
-
-/* Smallest and largest of rows of up to ZARR_CHUNK numbers, column by column first, which compilers
- * make vectors of; NaN is left out. */
-#define WIDEN(name, type, least, most) \
-	static void name(const type *v, int64_t rows, int64_t stride, int64_t n, float range[2]) \
-	{ \
-		type low[ZARR_CHUNK], high[ZARR_CHUNK]; \
-		for (int64_t j = 0; j < n; j++) \
-			low[j] = (most), high[j] = (least); \
-		for (int64_t k = 0; k < rows; k++, v += stride) \
-			for (int64_t j = 0; j < n; j++) { \
-				low[j] = v[j] < low[j] ? v[j] : low[j]; \
-				high[j] = v[j] > high[j] ? v[j] : high[j]; \
-			} \
-		for (int64_t j = 0; j < n; j++) { \
-			range[0] = (float)low[j] < range[0] ? (float)low[j] : range[0]; \
-			range[1] = (float)high[j] > range[1] ? (float)high[j] : range[1]; \
-		} \
-	}
-WIDEN(widen_float, float, -HUGE_VALF, HUGE_VALF)
-WIDEN(widen_uint16, uint16_t, 0, UINT16_MAX)
-WIDEN(widen_uint8, uint8_t, 0, UINT8_MAX)
-
-void range_widen(
-	Element element, const void *rows, int64_t count, int64_t stride, int64_t n, float range[2])
-{
-	if (element.bytes == 4)
-		widen_float(rows, count, stride, n, range);
-	else if (element.bytes == 2)
-		widen_uint16(rows, count, stride, n, range);
-	else
-		widen_uint8(rows, count, stride, n, range);
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -254,25 +219,16 @@ static tomos_status write_chunk(
 	return TOMOS_OK;
 }
 
-void ranges_begin(const File *file, int64_t first, int64_t count)
+/* Sums of 2 x 2 numbers of the slice in a row of chunks. */
+static void sum_band(const Cutting *c, int64_t cy)
 {
-	const Zarr *own = file->own;
-	for (int64_t i = 0; i < count; i++) {
-		own->writer->low[first + i] = HUGE_VALF;
-		own->writer->high[first + i] = -HUGE_VALF;
-	}
-}
-
-void ranges_add(const File *file, int64_t first, int64_t count, const float *ranges)
-{
-	ZarrWriter *w = ((const Zarr *)file->own)->writer;
-	pthread_mutex_lock(&w->lock);
-	for (int64_t i = 0; i < count; i++) {
-		float *low = &w->low[first + i], *high = &w->high[first + i];
-		*low = ranges[2 * i] < *low ? ranges[2 * i] : *low;
-		*high = ranges[2 * i + 1] > *high ? ranges[2 * i + 1] : *high;
-	}
-	pthread_mutex_unlock(&w->lock);
+	const ZarrArray *a = &c->level->array;
+	int64_t line = a->shape[2] * a->element.bytes, last = a->shape[1] - 1;
+	int64_t end = min64((cy + 1) * a->inner[1], a->shape[1]);
+	const char *from = c->slices->stored;
+	for (int64_t y = cy * a->inner[1]; y < end; y += 2)
+		half_row(a->element, from + y * line, from + min64(y + 1, last) * line, a->shape[2],
+			(*c->slices->sums)->sums + y / 2 * ((a->shape[2] + 1) / 2));
 }
 
 /* A row of chunks. Threads that write different slices begin in different places, since a file
@@ -296,6 +252,8 @@ static tomos_status write_row(void *user, int64_t task)
 	}
 	for (int64_t cx = 0; cx < l->per[1] && status == TOMOS_OK; cx++)
 		status = write_chunk(c, row, cx, buffer, ranges);
+	if (c->slices->sums)
+		sum_band(c, row);
 	if (status == TOMOS_OK && !written)
 		status = row_close(c->file, c->layer, row);
 	if (status == TOMOS_OK && c->slices->level == 0)

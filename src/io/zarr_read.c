@@ -200,6 +200,9 @@ static tomos_status read_chunk(void *user, int64_t task)
 		status = find_in_shard(a, inner, &source);
 	if (status == TOMOS_OK && source.descriptor >= 0)
 		status = unpack_chunk(r, &source, ranges);
+	else if (status == TOMOS_OK && a->whole)
+		status = fail(TOMOS_BAD_FILE, "'%s': the chunk (%lld, %lld, %lld) is missing",
+			a->folder, (long long)inner[0], (long long)inner[1], (long long)inner[2]);
 	else if (status == TOMOS_OK)
 		fill_samples(r, ranges);
 	(void)flat_close(&source.descriptor, source.path);

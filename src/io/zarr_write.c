@@ -60,9 +60,10 @@ static tomos_status level_layout(const File *file, ZarrLevel *l, int number, boo
 	TRY(mem_printf(&l->array.folder, "%s/%d", file->temporary, number));
 	TRY(mem_zeroed(&l->done, a->shape[0], 1, "the slices of a level"));
 	TRY(mem_zeroed(&l->layers, parts_of(a->shape[0], a->inner[0]), 1, "the layers of a level"));
-	return direct ? mem_zeroed(&l->sums, a->shape[0] * l->per[0] * l->per[1], sizeof *l->sums,
-				"checksums of chunks")
-		      : TOMOS_OK;
+	if (!direct)
+		return TOMOS_OK;
+	return mem_zeroed(&l->sums, a->shape[0] * l->per[0] * l->per[1], sizeof *l->sums,
+		"checksums of chunks");
 }
 
 /* Axes of one index keep it; the others are halved, and an odd index at the end is kept. */
@@ -105,6 +106,12 @@ void zarr_writer_close(ZarrWriter *w)
 		mem_free(l->layers);
 		mem_free(l->sums);
 	}
+	for (int i = 0; i < ZARR_LEVELS; i++)
+		while (w->spares[i]) {
+			SpareSlice *spare = w->spares[i];
+			w->spares[i] = spare->next;
+			mem_free(spare);
+		}
 	while (w->pending) {
 		PendingSums *pending = w->pending;
 		w->pending = pending->next;
@@ -115,6 +122,7 @@ void zarr_writer_close(ZarrWriter *w)
 	mem_free(w->high);
 	(void)flat_close(&w->log, "");
 	pthread_mutex_destroy(&w->lock);
+	pthread_mutex_destroy(&w->spare_lock);
 	pthread_cond_destroy(&w->freed);
 	mem_free(w);
 }
@@ -216,6 +224,7 @@ tomos_status zarr_create(File *file)
 	own->writer = w;
 	w->log = -1;
 	pthread_mutex_init(&w->lock, NULL);
+	pthread_mutex_init(&w->spare_lock, NULL);
 	pthread_cond_init(&w->freed, NULL);
 	w->pending_most = pending_limit(file->shape);
 	TRY(file->continued ? continue_folder(file) : make_folder(file, file->temporary));
@@ -289,7 +298,7 @@ tomos_status zarr_write(File *file, int64_t first, int64_t count, int threads, c
 	for (int64_t done = 0, now; done < count; done += now) {
 		int64_t at = first + done;
 		now = min64(count - done, max64(2, GROUP_BYTES / slice / 2 * 2) - at % 2);
-		const Slices slices = {0, at, now, from + done * slice, false};
+		const Slices slices = {0, at, now, from + done * slice, false, NULL};
 		TRY(level_write(file, &slices, threads));
 	}
 	return TOMOS_OK;

@@ -8,11 +8,6 @@ typedef struct {
 	float a, b;
 } Composite;
 
-static void composite_free(tomos_op *op)
-{
-	(void)op;
-}
-
 /* ---- a A + b B ---------------------------------------------------------------------------- */
 
 typedef tomos_status (*Apply)(const tomos_op *op, const float *in, float *out);
@@ -87,12 +82,9 @@ static tomos_status transpose_adjoint(const tomos_op *op, const float *y, float 
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-static const OpType sum_type = {
-	.forward = sum_forward, .adjoint = sum_adjoint, .free = composite_free};
-static const OpType product_type = {
-	.forward = product_forward, .adjoint = product_adjoint, .free = composite_free};
-static const OpType transpose_type = {
-	.forward = transpose_forward, .adjoint = transpose_adjoint, .free = composite_free};
+static const OpType sum_type = {.forward = sum_forward, .adjoint = sum_adjoint};
+static const OpType product_type = {.forward = product_forward, .adjoint = product_adjoint};
+static const OpType transpose_type = {.forward = transpose_forward, .adjoint = transpose_adjoint};
 
 static Entries entries_of(const tomos_op *op, double factor)
 {

@@ -73,15 +73,18 @@ static void check_columns(
 
 static void check_rows(const FourierSpec *spec, NormalRequest *request)
 {
+	if (!request->why[0] && !fourier_own_rows(spec))
+		snprintf(request->why, sizeof request->why,
+			"A'A is no convolution within slices, as these are not as high as detector "
+			"rows or lie between them");
 	for (int64_t i = 0; i < spec->count && !request->why[0]; i++) {
-		int64_t first = spec->views[i].row, last = first;
-		last += spec->views[i].sign * (spec->n[2] - 1);
-		if (min64(first, last) < 0 || max64(first, last) >= spec->rows)
+		double first = spec->views[i].row;
+		double last = first + spec->views[i].step * (double)(spec->n[2] - 1);
+		if (fmin(first, last) < 0 || fmax(first, last) >= (double)spec->rows)
 			snprintf(request->why, sizeof request->why,
 				"A'A is no convolution, as in view %lld slices project onto rows "
-				"%lld to %lld, and the detector has rows 0 to %lld",
-				(long long)i, (long long)first, (long long)last,
-				(long long)spec->rows - 1);
+				"%.0f to %.0f, and the detector has rows 0 to %lld",
+				(long long)i, first, last, (long long)spec->rows - 1);
 	}
 }
 

@@ -66,13 +66,7 @@ static tomos_status custom_adjoint(const tomos_op *op, const float *y, float *x)
 	return apply_to(op, own->calls.adjoint, "adjoint", &op->range, y, &op->domain, x);
 }
 
-static void custom_free(tomos_op *op)
-{
-	(void)op;
-}
-
-static const OpType custom_type = {
-	.forward = custom_forward, .adjoint = custom_adjoint, .free = custom_free};
+static const OpType custom_type = {.forward = custom_forward, .adjoint = custom_adjoint};
 
 tomos_status tomos_op_custom(tomos_op **op, tomos_backend *backend, const int64_t domain[3],
 	const int64_t range[3], const tomos_custom *calls)

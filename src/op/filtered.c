@@ -107,9 +107,12 @@ static ProjectRequest request(
 static tomos_status project(const Filtered *own, tomos_backend *backend, const ProjectRequest *what)
 {
 	const BackendType *type = backend->type;
-	return own->fourier ? type->fourier->apply(backend, own->fourier, what->direction,
-				      what->volume, what->projections)
-			    : type->projector->apply(backend, what);
+	if (!own->fourier)
+		return type->projector->apply(backend, what);
+	__atomic_store_n(&backend->kernel_of[what->direction], "fourier", __ATOMIC_RELAXED);
+	__atomic_store_n(&backend->last_kernel, "fourier", __ATOMIC_RELAXED);
+	return type->fourier->apply(
+		backend, own->fourier, what->direction, what->volume, what->projections);
 }
 
 static tomos_status chunk_done(const Filtered *own, const ProjectRequest *what)
@@ -329,9 +332,6 @@ tomos_status op_filtered(tomos_op **op, tomos_backend *backend, const FilteredPa
 	(*op)->matched = !not_symmetric(parts);
 	(*op)->entries = ENTRIES_SIGNED;
 	memcpy((*op)->description, "filtered back projection", sizeof "filtered back projection");
-	return TOMOS_OK;
 done:
-	tomos_op_free(*op);
-	*op = NULL;
-	return status;
+	return op_finish(op, *op, status);
 }

@@ -7,21 +7,27 @@
 /* ---- from a plan ----------------------------------------------------------------------------- */
 
 /* Why the scan has no such projector; NULL: it has. */
-static const char *not_in_slices(const Plan *plan)
+static const char *not_in_planes(const RayClass *rays, bool planar)
 {
-	const RayClass *rays = &plan->rays;
 	if (rays->source != TOMOS_PARALLEL)
 		return "its rays are not parallel";
-	if (plan->model.planar)
+	if (planar)
 		return NULL;
-	if (!rays_are(rays, RAYS_IN_SLICE))
-		return "its rays do not stay in slices that are as high as detector rows";
-	return rays->all.axis == 2 ? NULL : "its rays stay in slices across x or y, not z";
+	if (rays_are(rays, RAYS_IN_SLICE))
+		return rays->all.axis == 2 ? NULL : "its rays stay in slices across x or y, not z";
+	return rays_are(rays, RAYS_LEVEL | RAYS_IN_SHEET)
+		       ? NULL
+		       : "its rays do not stay in planes of constant z";
+}
+
+const char *fourier_rejects(const tomos_backend *backend, const RayClass *rays, bool planar)
+{
+	return backend->type->fourier ? not_in_planes(rays, planar) : "this backend has none";
 }
 
 static tomos_status check(const tomos_backend *backend, const Plan *plan, double accuracy)
 {
-	const char *why = not_in_slices(plan);
+	const char *why = not_in_planes(&plan->rays, plan->model.planar);
 	if (why)
 		return fail(TOMOS_UNSUPPORTED,
 			"Fourier transforms project parallel rays in slices, but of this scan %s; "
@@ -39,20 +45,36 @@ static tomos_status check(const tomos_backend *backend, const Plan *plan, double
 	return TOMOS_OK;
 }
 
+/* Between slices that are not as high as rows, line integrals are interpolated as by `joseph`, and
+ * rows as by voxel-driven back projection. */
+static void fill_heights(const Plan *plan, int64_t i, FourierResponse response, FourierView *view)
+{
+	const double *row = plan->views[i].row;
+	const RayView *rays = &plan->rays.views[i];
+	view->reach = view->step = 1;
+	if (plan->model.planar)
+		return;
+	if (rays_are(&plan->rays, RAYS_IN_SLICE)) {
+		view->row = (double)rays->row;
+		view->step = rays->sign;
+	} else {
+		view->row = row[3];
+		view->step = row[2];
+		view->reach = response == RESPONSE_LINE ? fabs(row[2]) : 1;
+	}
+}
+
 /* The weight of a line integral is the area of a voxel over the distance of the rays. */
 static void fill_views(const Plan *plan, FourierResponse response, FourierView *views)
 {
 	const double *step = plan->whole.step;
-	bool planar = plan->model.planar;
 	for (int64_t i = 0; i < plan->scan->count; i++) {
 		const KernelView *k = &plan->views[i];
-		const RayView *rays = &plan->rays.views[i];
 		views[i] = (FourierView){.column = {k->column[0], k->column[1], k->column[3]},
 			.weight = response == RESPONSE_LINEAR
 					  ? 1
-					  : hypot(k->column[0] * step[1], k->column[1] * step[0]),
-			.row = planar ? 0 : rays->row,
-			.sign = planar ? 1 : rays->sign};
+					  : hypot(k->column[0] * step[1], k->column[1] * step[0])};
+		fill_heights(plan, i, response, &views[i]);
 	}
 }
 
@@ -124,8 +146,22 @@ static void fourier_free(tomos_op *op)
 	plan_free(&own->plan);
 }
 
+static tomos_status open_transform(tomos_op *op, double accuracy)
+{
+	FourierOp *own = op->own;
+	own->accuracy = accuracy;
+	return fourier_of_plan(
+		&own->fourier, op->domain.backend, &own->plan, RESPONSE_LINE, accuracy);
+}
+
 static tomos_status fourier_part(
-	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
+	tomos_op *part, const tomos_op *op, const int64_t *views, int64_t count)
+{
+	const FourierOp *whole = op->own;
+	FourierOp *own = part->own;
+	TRY(plan_part(&own->plan, &whole->plan, views, count));
+	return open_transform(part, whole->accuracy);
+}
 
 static tomos_status fourier_normal(const tomos_op *op, NormalRequest *request, tomos_op **normal)
 {
@@ -143,50 +179,23 @@ static const OpType fourier_type = {.forward = fourier_forward,
 	.part = fourier_part,
 	.normal = fourier_normal};
 
-/* Takes the plan over, also if it fails. */
-static tomos_status make(tomos_op **op, tomos_backend *backend, Plan *plan, double accuracy)
-{
-	const int64_t *n = plan->grid.n, domain[3] = {n[2], n[1], n[0]};
-	const int64_t range[3] = {plan->scan->count, plan->scan->rows, plan->scan->columns};
-	tomos_status status = op_make(op, &fourier_type, backend, domain, range, sizeof(FourierOp));
-	if (status != TOMOS_OK) {
-		plan_free(plan);
-		return status;
-	}
-	FourierOp *own = (*op)->own;
-	own->plan = *plan;
-	own->accuracy = accuracy;
-	status = fourier_of_plan(&own->fourier, backend, &own->plan, RESPONSE_LINE, accuracy);
-	if (status != TOMOS_OK) {
-		tomos_op_free(*op);
-		*op = NULL;
-		return status;
-	}
-	(*op)->matched = true;
-	(*op)->entries = ENTRIES_SIGNED;
-	snprintf((*op)->description, sizeof(*op)->description,
-		"fourier forward, fourier back: a matched pair");
-	return TOMOS_OK;
-}
-
-static tomos_status fourier_part(
-	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
-{
-	const FourierOp *whole = op->own;
-	Plan plan;
-	TRY(plan_part(&plan, &whole->plan, views, count));
-	TRY(make(part, op->domain.backend, &plan, whole->accuracy));
-	op_resemble(*part, op);
-	return TOMOS_OK;
-}
-
 tomos_status op_fourier(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, double accuracy)
 {
-	Plan plan;
 	KernelModel model = {.weight = WEIGHT_RAY};
-	TRY(plan_make(&plan, grid, scan, &model));
-	TRY(make(op, backend, &plan, accuracy));
-	op_place(*op, grid, scan, &model);
-	return TOMOS_OK;
+	tomos_op *made;
+	TRY(tomos_grid_check(grid));
+	const int64_t *n = grid->n, domain[3] = {n[2], n[1], n[0]};
+	const int64_t range[3] = {scan->count, scan->rows, scan->columns};
+	TRY(op_make(&made, &fourier_type, backend, domain, range, sizeof(FourierOp)));
+	FourierOp *own = made->own;
+	made->matched = true;
+	made->entries = ENTRIES_SIGNED;
+	snprintf(made->description, sizeof made->description,
+		"fourier forward, fourier back: a matched pair");
+	op_place(made, grid, scan, &model);
+	tomos_status status = plan_make(&own->plan, grid, scan, &model);
+	if (status == TOMOS_OK)
+		status = open_transform(made, accuracy);
+	return op_finish(op, made, status);
 }

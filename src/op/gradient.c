@@ -21,13 +21,7 @@ static tomos_status gradient_adjoint(const tomos_op *op, const float *y, float *
 		backend, op->domain.shape, parts_of(op), y, x);
 }
 
-static void gradient_free(tomos_op *op)
-{
-	(void)op;
-}
-
-static const OpType gradient_type = {
-	.forward = gradient_forward, .adjoint = gradient_adjoint, .free = gradient_free};
+static const OpType gradient_type = {.forward = gradient_forward, .adjoint = gradient_adjoint};
 
 tomos_status op_gradient(tomos_op **op, const Space *space, int parts)
 {
@@ -42,10 +36,6 @@ tomos_status op_gradient(tomos_op **op, const Space *space, int parts)
 	snprintf((*op)->description, sizeof(*op)->description, "gradient");
 	if (!space->parts)
 		return TOMOS_OK;
-	tomos_status status = space_repeat(&(*op)->range, &(*op)->parts[1], space->parts, parts);
-	if (status != TOMOS_OK) {
-		tomos_op_free(*op);
-		*op = NULL;
-	}
-	return status;
+	return op_finish(
+		op, *op, space_repeat(&(*op)->range, &(*op)->parts[1], space->parts, parts));
 }

@@ -39,14 +39,6 @@ typedef struct {
 	int64_t shares;
 } Product;
 
-/* A value to the power 0, 1 or 2. */
-static inline float raised(float value, const int plain, int power)
-{
-	if (plain)
-		return value;
-	return power == 2 ? value * value : value != 0 ? 1 : 0;
-}
-
 /* Row of the whole matrix that is row r of the part. */
 static int64_t row_of(const Matrix *m, int64_t r)
 {
@@ -94,28 +86,6 @@ static int64_t row_tasks(int64_t rows)
 static bool on_device(const tomos_op *op)
 {
 	return op->domain.backend->type->matrix != NULL;
-}
-
-static tomos_status device_product(
-	const tomos_op *op, Direction direction, int power, const float *in, float *out)
-{
-	const Matrix *m = op->own;
-	tomos_backend *backend = op->domain.backend;
-	return backend->type->matrix->csr_apply(backend, &m->device, direction, power, in, out);
-}
-
-static tomos_status matrix_power(const tomos_op *op, int power, const float *x, float *y)
-{
-	Product p = {.matrix = op->own, .power = power, .in = x, .out = y};
-	if (on_device(op))
-		return device_product(op, FORWARD, power, x, y);
-	parallel_for(row_tasks(p.matrix->rows), forward_rows, &p);
-	return TOMOS_OK;
-}
-
-static tomos_status matrix_forward(const tomos_op *op, const float *x, float *y)
-{
-	return matrix_power(op, 1, x, y);
 }
 
 INLINE void row_spread(const Product *p, const int bytes, const int plain, int64_t begin,
@@ -167,26 +137,33 @@ static int64_t shares_of(const Matrix *m)
 	return max64(1, max64(min64(each, FEW_SHARES), min64(each / 32, MOST_SHARES)));
 }
 
-static tomos_status matrix_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
+static tomos_status adjoint(Product *p)
 {
-	Product p = {.matrix = op->own, .power = power, .in = y, .out = x};
-	int64_t columns = p.matrix->csr->columns;
-	if (on_device(op))
-		return device_product(op, ADJOINT, power, y, x);
-	p.shares = shares_of(p.matrix);
-	if (p.shares > 1)
-		TRY(mem_alloc(&p.images, (p.shares - 1) * columns, sizeof *p.images,
+	int64_t columns = p->matrix->csr->columns;
+	p->shares = shares_of(p->matrix);
+	if (p->shares > 1)
+		TRY(mem_alloc(&p->images, (p->shares - 1) * columns, sizeof *p->images,
 			"the images of a matrix"));
-	parallel_for(p.shares, adjoint_share, &p);
-	if (p.shares > 1)
-		parallel_for((columns + COLUMNS_PER_TASK - 1) / COLUMNS_PER_TASK, add_images, &p);
-	mem_free(p.images);
+	parallel_for(p->shares, adjoint_share, p);
+	if (p->shares > 1)
+		parallel_for((columns + COLUMNS_PER_TASK - 1) / COLUMNS_PER_TASK, add_images, p);
+	mem_free(p->images);
 	return TOMOS_OK;
 }
 
-static tomos_status matrix_adjoint(const tomos_op *op, const float *y, float *x)
+static tomos_status matrix_apply(
+	const tomos_op *op, Direction direction, int power, const float *in, float *out)
 {
-	return matrix_power_adjoint(op, 1, y, x);
+	const Matrix *m = op->own;
+	tomos_backend *backend = op->domain.backend;
+	Product p = {.matrix = m, .power = power, .in = in, .out = out};
+	if (on_device(op))
+		return backend->type->matrix->csr_apply(
+			backend, &m->device, direction, power, in, out);
+	if (direction == ADJOINT)
+		return adjoint(&p);
+	parallel_for(row_tasks(m->rows), forward_rows, &p);
+	return TOMOS_OK;
 }
 
 static tomos_status matrix_row(
@@ -223,21 +200,11 @@ static void matrix_free(tomos_op *op)
 	csr_free(&m->own);
 }
 
+/* A subset of views borrows the arrays of the whole operator. */
 static tomos_status matrix_part(
-	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
-
-static const OpType matrix_type = {.forward = matrix_forward,
-	.adjoint = matrix_adjoint,
-	.free = matrix_free,
-	.part = matrix_part,
-	.row = matrix_row,
-	.power = matrix_power,
-	.power_adjoint = matrix_power_adjoint,
-	.list = matrix_list};
-
-static tomos_status take_views(
-	tomos_op *part, const Matrix *whole, const int64_t *views, int64_t count)
+	tomos_op *part, const tomos_op *op, const int64_t *views, int64_t count)
 {
+	const Matrix *whole = op->own;
 	Matrix *m = part->own;
 	*m = *whole;
 	m->views = NULL;
@@ -251,27 +218,11 @@ static tomos_status take_views(
 			       : TOMOS_OK;
 }
 
-/* A subset of views borrows the arrays of the whole operator. */
-static tomos_status matrix_part(
-	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
-{
-	const Matrix *whole = op->own;
-	const int64_t range[3] = {count, op->range.shape[1], op->range.shape[2]};
-	tomos_op *made;
-	TRY(op_make(
-		&made, &matrix_type, op->domain.backend, op->domain.shape, range, sizeof(Matrix)));
-	tomos_status status = take_views(made, whole, views, count);
-	if (status != TOMOS_OK) {
-		tomos_op_free(made);
-		return status;
-	}
-	made->matched = true;
-	made->entries = op->entries;
-	made->row_most = op->row_most;
-	memcpy(made->description, op->description, sizeof made->description);
-	*part = made;
-	return TOMOS_OK;
-}
+static const OpType matrix_type = {.apply = matrix_apply,
+	.free = matrix_free,
+	.part = matrix_part,
+	.row = matrix_row,
+	.list = matrix_list};
 
 /* ---- construction ---------------------------------------------------------------------------- */
 
@@ -311,12 +262,9 @@ tomos_status csr_op(tomos_op **op, tomos_backend *backend, const int64_t domain[
 	snprintf(made->description, sizeof made->description,
 		"%.60s as CSR: %lld entries in %.1f MB", what, (long long)m->csr->count,
 		1e-6 * (double)csr_bytes(m->csr));
-	*op = made;
 done:
 	csr_free(csr);
-	if (status != TOMOS_OK)
-		tomos_op_free(made);
-	return status;
+	return op_finish(op, made, status);
 }
 
 /* ---- building -------------------------------------------------------------------------------- */

@@ -35,6 +35,14 @@ tomos_status lister_fill(
 	const Lister *lister, const Part *parts, int64_t count, ListerPut put, void *user);
 void plan_shapes(const Plan *plan, int64_t domain[3], int64_t range[3]);
 
+/* An entry to the power 0, 1 (`plain`) or 2; power 0: 1 for an entry, 0 for padding. */
+static inline __attribute__((always_inline)) float raised(float value, const int plain, int power)
+{
+	if (plain)
+		return value;
+	return power == 2 ? value * value : value != 0 ? 1 : 0;
+}
+
 /* ---- arrays in device memory --------------------------------------------------------------- */
 
 /* Copies `count` elements of `size` bytes, a multiple of 4, to device memory; device_free sets the

@@ -15,7 +15,7 @@
 enum { MOST = 60 }; /* largest number of steps; about 12 are usual */
 
 #define ROUGH 0.02   /* relative to the eigenvalue: tolerance for step sizes */
-#define SETTLED 1e-6 /* relative change of the eigenvalue in a step */
+#define SETTLED 1e-6 /* relative change of the eigenvalue in a step at which it has converged */
 #define CLOSE 1e-3   /* relative to the eigenvalue: residual required for SETTLED */
 
 /* B'B: its diagonal and first off-diagonal. */

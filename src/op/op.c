@@ -29,8 +29,17 @@ tomos_status op_make(tomos_op **op, const OpType *type, tomos_backend *backend,
 	made->type = type;
 	made->domain = from;
 	made->range = to;
+	made->own_size = own_size;
 	*op = made;
 	return TOMOS_OK;
+}
+
+tomos_status op_finish(tomos_op **op, tomos_op *made, tomos_status status)
+{
+	*op = status == TOMOS_OK ? made : NULL;
+	if (status != TOMOS_OK)
+		tomos_op_free(made);
+	return status;
 }
 
 void op_place(
@@ -60,23 +69,51 @@ void tomos_op_free(tomos_op *op)
 {
 	if (!op)
 		return;
-	op->type->free(op);
+	if (op->type->free)
+		op->type->free(op);
 	for (int i = 0; i < COUNT(op->parts); i++)
 		mem_free(op->parts[i].runs);
 	mem_free(op->own);
 	mem_free(op);
 }
 
+static tomos_status cannot(const tomos_op *op, const char *what)
+{
+	return fail(TOMOS_UNSUPPORTED, "the operator (%s) %s", op->description, what);
+}
+
+static tomos_status product(
+	const tomos_op *op, Direction direction, int power, const float *in, float *out)
+{
+	const OpType *type = op->type;
+	bool forward = direction == FORWARD;
+	if (!type->apply && power != 1)
+		return cannot(op, forward ? "has no row norms" : "has no column norms");
+	cancel_begin();
+	tomos_status status = type->apply ? type->apply(op, direction, power, in, out)
+			      : forward   ? type->forward(op, in, out)
+					  : type->adjoint(op, in, out);
+	return cancel_end(status, forward ? "a projection" : "a back projection");
+}
+
 tomos_status op_forward(const tomos_op *op, const float *x, float *y)
 {
-	cancel_begin();
-	return cancel_end(op->type->forward(op, x, y), "a projection");
+	return product(op, FORWARD, 1, x, y);
 }
 
 tomos_status op_adjoint(const tomos_op *op, const float *y, float *x)
 {
-	cancel_begin();
-	return cancel_end(op->type->adjoint(op, y, x), "a back projection");
+	return product(op, ADJOINT, 1, y, x);
+}
+
+tomos_status op_power(const tomos_op *op, int power, const float *x, float *y)
+{
+	return product(op, FORWARD, power, x, y);
+}
+
+tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
+{
+	return product(op, ADJOINT, power, y, x);
 }
 
 tomos_status op_adjoint_update(
@@ -106,9 +143,12 @@ tomos_status op_residual(
 	return w ? vector_residual(&op->range, b, w, r, y) : vector_xpay(&op->range, b, -1, r);
 }
 
-static tomos_status cannot(const tomos_op *op, const char *what)
+tomos_status op_row_sums(const tomos_op *op, const float *x, float *y)
 {
-	return fail(TOMOS_UNSUPPORTED, "the operator (%s) %s", op->description, what);
+	if (!op->type->row_sums)
+		return op_forward(op, x, y);
+	cancel_begin();
+	return cancel_end(op->type->row_sums(op, x, y), "a projection");
 }
 
 tomos_status op_part(const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
@@ -116,7 +156,11 @@ tomos_status op_part(const tomos_op *op, tomos_op **part, const int64_t *views, 
 	*part = NULL;
 	if (!op->type->part)
 		return cannot(op, "cannot be split into blocks of views");
-	return op->type->part(op, part, views, count);
+	const int64_t range[3] = {count, op->range.shape[1], op->range.shape[2]};
+	tomos_op *made;
+	TRY(op_make(&made, op->type, op->domain.backend, op->domain.shape, range, op->own_size));
+	op_resemble(made, op);
+	return op_finish(part, made, op->type->part(made, op, views, count));
 }
 
 tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count)
@@ -141,22 +185,6 @@ tomos_status op_sweeper(const tomos_op *op, RowSweeper **sweeper)
 {
 	*sweeper = NULL;
 	return op->type->sweeper ? op->type->sweeper(op, sweeper) : TOMOS_OK;
-}
-
-tomos_status op_power(const tomos_op *op, int power, const float *x, float *y)
-{
-	if (!op->type->power)
-		return cannot(op, "has no row norms");
-	cancel_begin();
-	return cancel_end(op->type->power(op, power, x, y), "a projection");
-}
-
-tomos_status op_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
-{
-	if (!op->type->power_adjoint)
-		return cannot(op, "has no column norms");
-	cancel_begin();
-	return cancel_end(op->type->power_adjoint(op, power, y, x), "a back projection");
 }
 
 static tomos_status negative_part(

@@ -24,9 +24,9 @@ typedef struct {
 	const SpaceParts *parts; /* NULL: a vector is whole */
 } Space;
 
-/* A request for the normal operator A'A of volumes that are 0 where `mask` is 0 (NULL: of all).
- * `automatic`: only where iterations stay the same to the accuracy of the operator, and get
- * faster. */
+/* A request for the normal operator A'A on volumes that are 0 where `mask` is 0 (NULL: no mask).
+ * `automatic`: only if it makes iterations faster, and changes them no more than the accuracy of
+ * the operator. */
 typedef struct {
 	const float *mask;
 	bool automatic;
@@ -63,25 +63,28 @@ struct RowSweeper {
 };
 
 typedef struct {
-	/* y = A x and x = A' y, on backend memory. */
+	/* y = A x and x = A' y, on backend memory. NULL where `apply` is there. */
 	tomos_status (*forward)(const tomos_op *op, const float *x, float *y);
 	tomos_status (*adjoint)(const tomos_op *op, const float *y, float *x);
+	/* A (FORWARD) or A' (ADJOINT) with the entries to the power 0, 1 or 2. */
+	tomos_status (*apply)(
+		const tomos_op *op, Direction direction, int power, const float *in, float *out);
+	/* Functions below may be NULL. */
 	void (*free)(tomos_op *op);
-	/* Functions below may be NULL. A subset of the views, in the given order. */
+	/* Makes `part`, whose memory is zeroed, a subset of the views, in the given order. */
 	tomos_status (*part)(
-		const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
+		tomos_op *part, const tomos_op *op, const int64_t *views, int64_t count);
 	/* Row i, of at most op->row_most entries. */
 	tomos_status (*row)(
 		const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count);
-	/* Forward and adjoint with the entries to the power 0 or 2. */
-	tomos_status (*power)(const tomos_op *op, int power, const float *x, float *y);
-	tomos_status (*power_adjoint)(const tomos_op *op, int power, const float *y, float *x);
 	/* Updates x by A'y in one pass; *done false: not supported, nothing was computed. */
 	tomos_status (*adjoint_update)(
 		const tomos_op *op, const float *y, const FusedUpdate *step, float *x, bool *done);
 	/* r = b - A x and y = w r in one pass; *done likewise. */
 	tomos_status (*residual)(const tomos_op *op, const float *x, const FusedResidual *fused,
 		float *r, bool *done);
+	/* y = A x, where x is 1 everywhere. */
+	tomos_status (*row_sums)(const tomos_op *op, const float *x, float *y);
 	/* Rows listed in device memory. */
 	tomos_status (*list)(const tomos_op *op, const KernelBatch *batch);
 	/* Sweeps that are faster than row by row; *sweeper NULL: none. */
@@ -109,10 +112,13 @@ struct tomos_op {
 	char place[256]; /* grid, views and model it was made for; "": not known */
 	_Atomic double norm_values[2], *norms; /* by NormUse; 0: not computed */
 	void *own;
+	int64_t own_size;
 };
 
 tomos_status op_make(tomos_op **op, const OpType *type, tomos_backend *backend,
 	const int64_t domain[3], const int64_t range[3], int64_t own_size);
+/* Hands a new operator to *op, or frees it where making it failed. */
+tomos_status op_finish(tomos_op **op, tomos_op *made, tomos_status status);
 /* Records grid, views and model in op->place. */
 void op_place(
 	tomos_op *op, const tomos_grid *grid, const tomos_geometry *scan, const KernelModel *model);
@@ -126,6 +132,8 @@ tomos_status op_adjoint_update(
 /* The residual r = b - A x, and y = w r; w NULL: r alone. */
 tomos_status op_residual(
 	const tomos_op *op, const float *x, const float *b, const float *w, float *r, float *y);
+/* y = A x, where the caller knows that x is 1 everywhere. */
+tomos_status op_row_sums(const tomos_op *op, const float *x, float *y);
 tomos_status op_part(const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
 tomos_status op_row(const tomos_op *op, int64_t i, int64_t *index, float *weight, int64_t *count);
 /* Rows listed in device memory, if op_lists is true. */
@@ -157,6 +165,8 @@ tomos_status op_fourier(tomos_op **op, tomos_backend *backend, const tomos_grid 
 	const tomos_geometry *scan, double accuracy);
 /* Whether the options select it, in both directions. */
 bool projector_is_fourier(const tomos_projector_options *options);
+/* Why a backend has no such projector for these rays; NULL: it has. */
+const char *fourier_rejects(const tomos_backend *backend, const RayClass *rays, bool planar);
 /* The backend's part of it, for another response. */
 tomos_status fourier_of_plan(Fourier **fourier, tomos_backend *backend, const Plan *plan,
 	FourierResponse response, double accuracy);
@@ -168,6 +178,8 @@ tomos_status op_convolution(
 /* The rows of kernels.def and the model that the options of a projector select. */
 tomos_status projector_choose(
 	const tomos_projector_options *options, int *forward, int *back, KernelModel *model);
+/* Projects with the entries to a power of 0, 1 or 2. */
+tomos_status project_power(tomos_backend *backend, const ProjectRequest *what, int power);
 
 /* diag(rays) A diag(voxels), with weights of rays and a mask of voxels (0 or 1); NULL: ones. The
  * vectors are borrowed. */

@@ -200,17 +200,11 @@ tomos_status tomos_op_poses(tomos_op **op, const tomos_op *projector, const tomo
 	Jacobian *own = made->own;
 	own->projector = projector;
 	own->space = projector->domain;
-	tomos_status status = keep_volume(own, volume);
-	if (status != TOMOS_OK) {
-		tomos_op_free(made);
-		return status;
-	}
 	made->matched = true;
 	made->entries = ENTRIES_SIGNED;
 	snprintf(made->description, sizeof made->description,
 		"derivatives with respect to the poses of %lld views", (long long)domain[1]);
-	*op = made;
-	return TOMOS_OK;
+	return op_finish(op, made, keep_volume(own, volume));
 }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */

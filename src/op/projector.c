@@ -34,18 +34,25 @@ static tomos_status noted(tomos_backend *b, Direction direction, tomos_status st
 	return status;
 }
 
-static tomos_status projector_forward(const tomos_op *op, const float *x, float *y)
+tomos_status project_power(tomos_backend *backend, const ProjectRequest *what, int power)
 {
-	tomos_backend *backend = op->range.backend;
-	ProjectRequest what = request(op, FORWARD, (float *)x, y);
-	return noted(backend, FORWARD, backend->type->projector->apply(backend, &what));
+	const BackendProjector *projector = backend->type->projector;
+	if (power == 1)
+		return projector->apply(backend, what);
+	if (!projector->apply_power)
+		return fail(TOMOS_UNSUPPORTED, "the %s backend cannot measure rows and columns",
+			backend->type->name);
+	return projector->apply_power(backend, what, power);
 }
 
-static tomos_status projector_adjoint(const tomos_op *op, const float *y, float *x)
+static tomos_status projector_apply(
+	const tomos_op *op, Direction direction, int power, const float *in, float *out)
 {
 	tomos_backend *backend = op->domain.backend;
-	ProjectRequest what = request(op, ADJOINT, x, (float *)y);
-	return noted(backend, ADJOINT, backend->type->projector->apply(backend, &what));
+	ProjectRequest what = direction == FORWARD ? request(op, FORWARD, (float *)in, out)
+						   : request(op, ADJOINT, out, (float *)in);
+	tomos_status status = project_power(backend, &what, power);
+	return power == 1 ? noted(backend, direction, status) : status;
 }
 
 static tomos_status projector_adjoint_update(
@@ -70,6 +77,22 @@ static tomos_status projector_residual(
 	return *done ? noted(backend, FORWARD, TOMOS_OK) : TOMOS_OK;
 }
 
+/* Views that are a quarter turn apart have the same sums. */
+static tomos_status projector_row_sums(const tomos_op *op, const float *x, float *y)
+{
+	const Projector *own = op->own;
+	tomos_backend *backend = op->range.backend;
+	ProjectRequest what = request(op, FORWARD, (float *)x, y);
+	if (own->plan.rays.quarter == 0)
+		return projector_apply(op, FORWARD, 1, x, y);
+	what.count /= 4;
+	TRY(noted(backend, FORWARD, backend->type->projector->apply(backend, &what)));
+	int64_t floats = op->range.count / 4;
+	for (int i = 1; i < 4; i++)
+		TRY(backend->type->vector->copy(backend, floats, y, y + i * floats));
+	return TOMOS_OK;
+}
+
 static void projector_free(tomos_op *op)
 {
 	Projector *own = op->own;
@@ -90,27 +113,6 @@ static tomos_status projector_list(const tomos_op *op, const KernelBatch *batch)
 	const Projector *own = op->own;
 	tomos_backend *backend = op->domain.backend;
 	return backend->type->projector->list_rows(backend, &own->plan, own->forward, batch);
-}
-
-static tomos_status powers(
-	const tomos_op *op, Direction direction, int power, float *volume, float *projections)
-{
-	tomos_backend *backend = op->domain.backend;
-	ProjectRequest what = request(op, direction, volume, projections);
-	if (!backend->type->projector->apply_power)
-		return fail(TOMOS_UNSUPPORTED, "the %s backend cannot measure rows and columns",
-			backend->type->name);
-	return backend->type->projector->apply_power(backend, &what, power);
-}
-
-static tomos_status projector_power(const tomos_op *op, int power, const float *x, float *y)
-{
-	return powers(op, FORWARD, power, (float *)x, y);
-}
-
-static tomos_status projector_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
-{
-	return powers(op, ADJOINT, power, x, (float *)y);
 }
 
 static tomos_status projector_pose(
@@ -135,39 +137,24 @@ static tomos_status projector_pose(
 }
 
 static tomos_status projector_part(
-	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
+	tomos_op *part, const tomos_op *op, const int64_t *views, int64_t count)
+{
+	const Projector *whole = op->own;
+	Projector *own = part->own;
+	own->forward = whole->forward;
+	own->back = whole->back;
+	return plan_part(&own->plan, &whole->plan, views, count);
+}
 
-static const OpType projector_type = {.forward = projector_forward,
-	.adjoint = projector_adjoint,
+static const OpType projector_type = {.apply = projector_apply,
 	.free = projector_free,
 	.part = projector_part,
 	.row = projector_row,
-	.power = projector_power,
-	.power_adjoint = projector_power_adjoint,
 	.adjoint_update = projector_adjoint_update,
 	.residual = projector_residual,
+	.row_sums = projector_row_sums,
 	.list = projector_list,
 	.pose = projector_pose};
-
-static tomos_status projector_part(
-	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
-{
-	const Projector *whole = op->own;
-	const int64_t range[3] = {count, op->range.shape[1], op->range.shape[2]};
-	tomos_op *made;
-	TRY(op_make(&made, &projector_type, op->domain.backend, op->domain.shape, range,
-		sizeof(Projector)));
-	Projector *own = made->own;
-	*own = *whole;
-	tomos_status status = plan_part(&own->plan, &whole->plan, views, count);
-	if (status != TOMOS_OK) {
-		tomos_op_free(made);
-		return status;
-	}
-	op_resemble(made, op);
-	*part = made;
-	return TOMOS_OK;
-}
 
 /* A ray of every ray-driven kernel meets at most four voxels per plane of the longest axis. */
 static int64_t row_most(const tomos_backend *backend, const tomos_grid *grid, KernelFamily family)
@@ -237,10 +224,8 @@ tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tom
 	Projector *own = made->own;
 	*own = choice;
 	tomos_status status = plan_make(&own->plan, grid, scan, &model);
-	if (status != TOMOS_OK) {
-		tomos_op_free(made);
-		return status;
-	}
+	if (status != TOMOS_OK)
+		return op_finish(op, made, status);
 	own->plan.plain = o.plain != 0;
 	own->plan.data = (PlanData)data;
 	const KernelRow *forward = &kernel_rows[own->forward], *back = &kernel_rows[own->back];

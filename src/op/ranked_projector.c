@@ -32,7 +32,7 @@ typedef struct {
 	int64_t rows;      /* of the band in each view */
 	float *band;       /* in the memory of the backend */
 	float *scratch;    /* likewise, if that is not the host's: for the longest stretch */
-	Stretches reached; /* rows of the band, with their owners; of this slab among them */
+	Stretches reached; /* rows of the band, with the slabs that own them, this one included */
 	Stretches owned;   /* rows that this slab owns and others reach */
 	SlabGroup group;   /* ranks of this slab, */
 	int64_t *edges;    /* which of its slices each has, */
@@ -194,7 +194,6 @@ static tomos_status project_slab(const tomos_op *op, Direction direction, int po
 {
 	const RankedProjector *p = op->own;
 	const Ranked *r = ranked_of(op->domain.backend);
-	const BackendProjector *projector = r->inner->type->projector;
 	const ProjectRequest what = {.plan = &p->plan,
 		.kernel = direction == FORWARD ? p->forward : p->back,
 		.direction = direction,
@@ -203,12 +202,7 @@ static tomos_status project_slab(const tomos_op *op, Direction direction, int po
 		.volume = volume,
 		.projections = p->band,
 		.overwrite = true};
-	if (power == 1)
-		return projector->apply(r->inner, &what);
-	if (!projector->apply_power)
-		return fail(TOMOS_UNSUPPORTED, "the %s backend cannot measure rows and columns",
-			r->inner->type->name);
-	return projector->apply_power(r->inner, &what, power);
+	return project_power(r->inner, &what, power);
 }
 
 /* The slices of this rank within the memory for all of its slab. */
@@ -217,7 +211,7 @@ static float *own_slices(const RankedProjector *p)
 	return p->whole + p->edges[slab_member(&p->group)] * p->group.slice;
 }
 
-/* The whole slab, of which this rank has x. */
+/* Collects the whole slab from its ranks; this rank has the part x. */
 static tomos_status gather_slab(const tomos_op *op, const float *x, float **slab)
 {
 	const RankedProjector *p = op->own;
@@ -228,7 +222,7 @@ static tomos_status gather_slab(const tomos_op *op, const float *x, float **slab
 	return slab_gather(&p->group, p->edges, p->whole);
 }
 
-static tomos_status ranked_power(const tomos_op *op, int power, const float *x, float *y)
+static tomos_status forward(const tomos_op *op, int power, const float *x, float *y)
 {
 	const RankedProjector *p = op->own;
 	float *slab = (float *)(uintptr_t)x;
@@ -259,7 +253,7 @@ static tomos_status keep_own(const tomos_op *op, const float *y)
 	return TOMOS_OK;
 }
 
-static tomos_status ranked_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
+static tomos_status adjoint(const tomos_op *op, int power, const float *y, float *x)
 {
 	const RankedProjector *p = op->own;
 	const Ranked *r = ranked_of(op->domain.backend);
@@ -277,14 +271,10 @@ static tomos_status ranked_power_adjoint(const tomos_op *op, int power, const fl
 	return vector_copy(&op->domain, own_slices(p), x);
 }
 
-static tomos_status ranked_forward(const tomos_op *op, const float *x, float *y)
+static tomos_status ranked_apply(
+	const tomos_op *op, Direction direction, int power, const float *in, float *out)
 {
-	return ranked_power(op, 1, x, y);
-}
-
-static tomos_status ranked_adjoint(const tomos_op *op, const float *y, float *x)
-{
-	return ranked_power_adjoint(op, 1, y, x);
+	return (direction == FORWARD ? forward : adjoint)(op, power, in, out);
 }
 
 /* ---- the operator --------------------------------------------------------------------------- */
@@ -307,16 +297,6 @@ static void ranked_free(tomos_op *op)
 	mem_free(p->edges);
 }
 
-static tomos_status ranked_part(
-	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
-
-static const OpType ranked_type = {.forward = ranked_forward,
-	.adjoint = ranked_adjoint,
-	.free = ranked_free,
-	.part = ranked_part,
-	.power = ranked_power,
-	.power_adjoint = ranked_power_adjoint};
-
 /* The stretches of some views, slab by slab. */
 static tomos_status part_stretches(
 	Stretches *part, const Stretches *whole, const int64_t *views, int64_t count)
@@ -337,11 +317,14 @@ static tomos_status part_stretches(
 	return TOMOS_OK;
 }
 
-static tomos_status part_into(
-	tomos_op *made, const tomos_op *op, const int64_t *views, int64_t count)
+static tomos_status ranked_part(
+	tomos_op *part, const tomos_op *op, const int64_t *views, int64_t count)
 {
 	const RankedProjector *whole = op->own;
-	RankedProjector *own = made->own;
+	RankedProjector *own = part->own;
+	if (whole->whole)
+		return fail(TOMOS_UNSUPPORTED,
+			"ranks that divide the views among them have no subsets of views");
 	own->forward = whole->forward;
 	own->back = whole->back;
 	own->box = whole->box;
@@ -350,28 +333,10 @@ static tomos_status part_into(
 	TRY(plan_part(&own->plan, &whole->plan, views, count));
 	TRY(part_stretches(&own->reached, &whole->reached, views, count));
 	TRY(part_stretches(&own->owned, &whole->owned, views, count));
-	op_resemble(made, op);
-	return make_buffers(own, made);
+	return make_buffers(own, part);
 }
 
-static tomos_status ranked_part(
-	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
-{
-	const int64_t range[3] = {count, op->range.shape[1], op->range.shape[2]};
-	const RankedProjector *own = op->own;
-	tomos_op *made;
-	if (own->whole)
-		return fail(TOMOS_UNSUPPORTED,
-			"ranks that divide the views among them have no subsets of views");
-	TRY(op_make(&made, &ranked_type, op->domain.backend, op->domain.shape, range,
-		sizeof(RankedProjector)));
-	tomos_status status = part_into(made, op, views, count);
-	if (status == TOMOS_OK)
-		*part = made;
-	else
-		tomos_op_free(made);
-	return status;
-}
+static const OpType ranked_type = {.apply = ranked_apply, .free = ranked_free, .part = ranked_part};
 
 /* Memory for the slab, where this rank has a part of it. */
 static tomos_status make_whole(RankedProjector *p, const Bands *b)
@@ -464,9 +429,5 @@ tomos_status op_ranked(tomos_op **op, tomos_backend *ranked, const Bands *b,
 		status = fill_op(made, b, &o, first);
 		mem_free(first);
 	}
-	if (status == TOMOS_OK)
-		*op = made;
-	else
-		tomos_op_free(made);
-	return status;
+	return op_finish(op, made, status);
 }

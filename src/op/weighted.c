@@ -9,13 +9,6 @@ typedef struct {
 	float *scratch, *squares; /* of the range */
 } Weighted;
 
-static tomos_status weighted_forward(const tomos_op *op, const float *x, float *y)
-{
-	const Weighted *own = op->own;
-	TRY(op_forward(own->inner, x, y));
-	return own->rays ? vector_mul(&op->range, own->rays, y) : TOMOS_OK;
-}
-
 /* y times the weights of the rays, in a new vector. */
 static tomos_status weigh(const tomos_op *op, const float **y)
 {
@@ -28,15 +21,7 @@ static tomos_status weigh(const tomos_op *op, const float **y)
 	return TOMOS_OK;
 }
 
-static tomos_status weighted_adjoint(const tomos_op *op, const float *y, float *x)
-{
-	const Weighted *own = op->own;
-	TRY(weigh(op, &y));
-	TRY(op_adjoint(own->inner, y, x));
-	return own->voxels ? vector_mul(&op->domain, own->voxels, x) : TOMOS_OK;
-}
-
-static tomos_status weighted_power(const tomos_op *op, int power, const float *x, float *y)
+static tomos_status forward(const tomos_op *op, int power, const float *x, float *y)
 {
 	const Weighted *own = op->own;
 	TRY(op_power(own->inner, power, x, y));
@@ -45,13 +30,19 @@ static tomos_status weighted_power(const tomos_op *op, int power, const float *x
 	return TOMOS_OK;
 }
 
-static tomos_status weighted_power_adjoint(const tomos_op *op, int power, const float *y, float *x)
+static tomos_status adjoint(const tomos_op *op, int power, const float *y, float *x)
 {
 	const Weighted *own = op->own;
 	for (int i = 0; i < power; i++)
 		TRY(weigh(op, &y));
 	TRY(op_power_adjoint(own->inner, power, y, x));
 	return own->voxels ? vector_mul(&op->domain, own->voxels, x) : TOMOS_OK;
+}
+
+static tomos_status weighted_apply(
+	const tomos_op *op, Direction direction, int power, const float *in, float *out)
+{
+	return (direction == FORWARD ? forward : adjoint)(op, power, in, out);
 }
 
 /* Masked voxels are 0 and stay 0. */
@@ -103,39 +94,13 @@ static void weighted_free(tomos_op *op)
 	vector_free(own->squares, &op->range);
 }
 
-static tomos_status weighted_part(
-	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
-
-static const OpType weighted_type = {.forward = weighted_forward,
-	.adjoint = weighted_adjoint,
-	.free = weighted_free,
-	.part = weighted_part,
-	.row = weighted_row,
-	.power = weighted_power,
-	.power_adjoint = weighted_power_adjoint,
-	.adjoint_update = weighted_adjoint_update,
-	.list = weighted_list};
-
-tomos_status op_weighted(
-	tomos_op **op, const tomos_op *inner, const float *rays, const float *voxels)
+static tomos_status make_scratch(tomos_op *op)
 {
-	*op = NULL;
-	tomos_op *made;
-	TRY(op_make(&made, &weighted_type, inner->domain.backend, inner->domain.shape,
-		inner->range.shape, sizeof(Weighted)));
-	Weighted *own = made->own;
-	*own = (Weighted){.inner = inner, .rays = rays, .voxels = voxels};
-	tomos_status status =
-		rays ? vector_new(&own->scratch, &made->range, "weighted projections") : TOMOS_OK;
-	if (status == TOMOS_OK && rays)
-		status = vector_new(&own->squares, &made->range, "weights of rays");
-	if (status != TOMOS_OK) {
-		tomos_op_free(made);
-		return status;
-	}
-	op_resemble(made, inner);
-	*op = made;
-	return TOMOS_OK;
+	Weighted *own = op->own;
+	if (!own->rays)
+		return TOMOS_OK;
+	TRY(vector_new(&own->scratch, &op->range, "weighted projections"));
+	return vector_new(&own->squares, &op->range, "weights of rays");
 }
 
 /* The weights of the rays of a subset of views. */
@@ -152,26 +117,36 @@ static tomos_status take_views(
 }
 
 static tomos_status weighted_part(
-	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
+	tomos_op *part, const tomos_op *op, const int64_t *views, int64_t count)
 {
-	const Weighted *own = op->own;
-	tomos_op *inner = NULL, *made = NULL;
-	float *rays = NULL;
-	tomos_status status;
-	TRY_OR_DONE(op_part(own->inner, &inner, views, count));
-	if (own->rays) {
-		TRY_OR_DONE(vector_new(&rays, &inner->range, "weights of rays"));
-		TRY_OR_DONE(take_views(op, inner, views, rays));
-	}
-	TRY_OR_DONE(op_weighted(&made, inner, rays, own->voxels));
-	Weighted *theirs = made->own;
-	theirs->part = inner;
-	theirs->part_rays = rays;
-	*part = made;
-	return TOMOS_OK;
-done:
-	if (inner)
-		vector_free(rays, &inner->range);
-	tomos_op_free(inner);
-	return status;
+	const Weighted *whole = op->own;
+	Weighted *own = part->own;
+	TRY(op_part(whole->inner, &own->part, views, count));
+	own->inner = own->part;
+	own->voxels = whole->voxels;
+	if (!whole->rays)
+		return TOMOS_OK;
+	TRY(vector_new(&own->part_rays, &part->range, "weights of rays"));
+	TRY(take_views(op, part, views, own->part_rays));
+	own->rays = own->part_rays;
+	return make_scratch(part);
+}
+
+static const OpType weighted_type = {.apply = weighted_apply,
+	.free = weighted_free,
+	.part = weighted_part,
+	.row = weighted_row,
+	.adjoint_update = weighted_adjoint_update,
+	.list = weighted_list};
+
+tomos_status op_weighted(
+	tomos_op **op, const tomos_op *inner, const float *rays, const float *voxels)
+{
+	*op = NULL;
+	tomos_op *made;
+	TRY(op_make(&made, &weighted_type, inner->domain.backend, inner->domain.shape,
+		inner->range.shape, sizeof(Weighted)));
+	*(Weighted *)made->own = (Weighted){.inner = inner, .rays = rays, .voxels = voxels};
+	op_resemble(made, inner);
+	return op_finish(op, made, make_scratch(made));
 }

@@ -339,9 +339,10 @@ int tomos_axis_doubt(const tomos_axis *given, double *from, double *to, double *
 }
 
 static tomos_status find_in(
-	AxisProblem *p, const tomos_axis_options *o, int method, tomos_axis *axis)
+	const AxisProblem *given, const tomos_axis_options *o, int method, tomos_axis *axis)
 {
 	AxisView *views;
+	AxisProblem whole = *given, *p = &whole;
 	double step, last = (double)(p->data->shape[2] - 1);
 	TRY(axis_sort(p, &views, &step));
 	bool full_turn = axis_full_turn(views, p->data->shape[0], step);
@@ -363,6 +364,40 @@ static tomos_status find_in(
 	return TOMOS_OK;
 }
 
+static tomos_status find_half(const AxisProblem *p, const tomos_axis_options *o, int method,
+	int half, tomos_axis *axis, bool *uneven)
+{
+	AxisProblem part = *p;
+	AxisEven even;
+	tomos_status status = axis_even(&part, half, &even);
+	if (status == TOMOS_OK)
+		status = find_in(&part, o, method, axis);
+	*uneven = even.data != NULL;
+	axis_even_free(&even);
+	return status;
+}
+
+/* Of uneven views the error is at least what the results of every other view differ by: what is
+ * interpolated between them is not in the scatter of parts of the data. */
+static tomos_status find_evenly(
+	const AxisProblem *p, const tomos_axis_options *o, int method, tomos_axis *axis)
+{
+	tomos_axis halves[2];
+	bool uneven;
+	if (p->orbit)
+		return find_in(p, o, method, axis);
+	TRY(find_half(p, o, method, 0, axis, &uneven));
+	for (int i = 0; i < 2 && uneven; i++) {
+		tomos_status status = find_half(p, o, method, i + 1, &halves[i], &uneven);
+		if (status == TOMOS_BAD_VALUE)
+			return TOMOS_OK;
+		TRY(status);
+		if (i == 1)
+			axis->error = fmax(axis->error, fabs(halves[0].column - halves[1].column));
+	}
+	return TOMOS_OK;
+}
+
 static tomos_status find(tomos_axis *axis, AxisProblem *p, const tomos_axis_options *options,
 	const tomos_progress *progress)
 {
@@ -378,7 +413,7 @@ static tomos_status find(tomos_axis *axis, AxisProblem *p, const tomos_axis_opti
 	if (!p->backend)
 		TRY(tomos_backend_open(&own, "cpu"));
 	p->backend = p->backend ? p->backend : own;
-	tomos_status status = find_in(p, &o, method, &found);
+	tomos_status status = find_evenly(p, &o, method, &found);
 	tomos_backend_close(own);
 	if (status == TOMOS_OK && progress && progress->report &&
 		progress->report(progress->user, "axis", 1, 1, found.column) != 0)

@@ -34,6 +34,16 @@ tomos_status axis_sort(const AxisProblem *p, AxisView **views, double *step);
 /* Whether the views cover 360 degrees, to about a step. */
 bool axis_full_turn(const AxisView *views, int64_t count, double step);
 
+/* Views at even steps made of uneven or repeated ones, which the problem then has; half 1, 2: of
+ * every other angle alone. */
+typedef struct {
+	float *data; /* or NULL: the views are even */
+	double *angles;
+	tomos_array array;
+} AxisEven;
+tomos_status axis_even(AxisProblem *p, int half, AxisEven *even);
+void axis_even_free(AxisEven *even);
+
 /* Difference between the best score (the largest) and the best one more than `apart` away, relative
  * to the spread of all scores. */
 double axis_confidence(const double *scores, int64_t count, int64_t best, int64_t apart);

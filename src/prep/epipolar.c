@@ -12,6 +12,7 @@
  */
 #include <math.h>
 #include <string.h>
+#include "base/solve.h"
 #include "base/vector3.h"
 #include "prep/pose.h"
 
@@ -211,19 +212,6 @@ static void mul3(const double m[3][3], const double v[3], double out[3])
 		out[a] = dot3(m[a], v);
 }
 
-/* Catmull-Rom's weights of four samples, and of the derivative. */
-static void cubic(double t, float w[4], float d[4])
-{
-	w[0] = (float)(0.5 * t * (-1 + t * (2 - t)));
-	w[1] = (float)(1 + 0.5 * t * t * (-5 + 3 * t));
-	w[2] = (float)(0.5 * t * (1 + t * (4 - 3 * t)));
-	w[3] = (float)(0.5 * t * t * (t - 1));
-	d[0] = (float)(-0.5 + t * (2 - 1.5 * t));
-	d[1] = (float)(t * (-5 + 4.5 * t));
-	d[2] = (float)(0.5 + t * (4 - 4.5 * t));
-	d[3] = (float)(t * (-1 + 1.5 * t));
-}
-
 /* What a view says of a plane: its line may be cut by an edge, or lie beyond the detector. */
 typedef enum { SEEN, CUT, BEYOND } Found;
 
@@ -237,7 +225,7 @@ static Found sample(const Lines *l, int64_t view, double angle, double offset, S
 {
 	double per = (double)l->angles / M_PI, at = angle * per, whole = floor(at);
 	float wa[4], da[4], wo[4], dw[4];
-	cubic(at - whole, wa, da);
+	cubic_weights(at - whole, wa, da);
 	*out = (Sample){.by_angle = 0};
 	for (int64_t i = 0; i < 4; i++) {
 		int64_t a = (int64_t)whole + i - 1;
@@ -250,7 +238,7 @@ static Found sample(const Lines *l, int64_t view, double angle, double offset, S
 		const float *line =
 			l->lines + ((view * l->angles + a) * l->offsets + (int64_t)low - 1) * PARTS;
 		float part[PARTS] = {0}, slope = 0, sign = flip ? -1 : 1;
-		cubic(k - low, wo, dw);
+		cubic_weights(k - low, wo, dw);
 		for (int j = 0; j < 4; j++) {
 			for (int q = 0; q < PARTS; q++)
 				part[q] += wo[j] * line[j * PARTS + q];

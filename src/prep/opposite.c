@@ -337,7 +337,7 @@ static void try_sum(const void *user, int64_t index, float *scratch)
 	k->score[index] = size;
 }
 
-/* Narrow overlaps may be alike by chance, and overlaps in air always are. */
+/* Narrow overlaps may agree by chance, and overlaps in air always do. */
 static int64_t best_sum(const Search *k)
 {
 	double most = 0;

@@ -34,9 +34,9 @@ void opposite_free(Opposite *s);
  * turn has two ways there (`way` 0 and 1), for different views; false: no view has that one. */
 bool opposite_shift(const Opposite *s, double angle, int way, int64_t *by, double *part);
 
-/* What the pairs of the sinogram give: axis (columns of the data), swivel and scale, and by how
- * many rows, and rows per column from the axis, to move the line. `sign` is -1 where columns
- * and angles count in opposite directions. */
+/* The result of a fit to pairs of opposite rays: the axis in columns of the data, swivel, scale,
+ * and how the line has to be moved, in rows at the axis and in rows per column. `sign` is -1 where
+ * columns and angles increase in opposite directions. */
 enum { PAIR_AXIS, PAIR_SWIVEL, PAIR_SCALE, PAIR_ROW, PAIR_SLOPE, PAIR_COUNT };
 typedef struct {
 	double value[PAIR_COUNT];

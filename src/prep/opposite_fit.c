@@ -1,6 +1,7 @@
 /* Axis, swivel and distance of the detector by least squares on differences of opposite rays. */
 #include <math.h>
 #include <string.h>
+#include "base/solve.h"
 #include "prep/opposite.h"
 
 enum { ITERATIONS = 24, MARGIN = 2, TERMS = 6, LINES = 6 };
@@ -31,19 +32,6 @@ static void place(const Pairs *p, const double value[PAIR_COUNT], double x, doub
 	out[2] = M_PI + 2 * p->sign * atan(x / distance);
 }
 
-/* Weights of four samples from the one before `part` on: Catmull-Rom's cubic and its derivative. */
-static void cubic(double t, float weight[4], float slope[4])
-{
-	weight[0] = (float)(0.5 * t * (-1 + t * (2 - t)));
-	weight[1] = (float)(1 + 0.5 * t * t * (-5 + 3 * t));
-	weight[2] = (float)(0.5 * t * (1 + t * (4 - 3 * t)));
-	weight[3] = (float)(0.5 * t * t * (t - 1));
-	slope[0] = (float)(-0.5 + t * (2 - 1.5 * t));
-	slope[1] = (float)(t * (-5 + 4.5 * t));
-	slope[2] = (float)(0.5 + t * (4 - 4.5 * t));
-	slope[3] = (float)(t * (-1 + 1.5 * t));
-}
-
 /* Values and derivatives at a column that is not whole, for all views: [LINES / 2][view]. */
 static void take_line(const Opposite *s, double column, float *value)
 {
@@ -51,7 +39,7 @@ static void take_line(const Opposite *s, double column, float *value)
 	float w[4], d[4];
 	int64_t views = s->views, first = ((int64_t)whole - 1) * views;
 	const float *from = s->lines + first, *rise = s->rises + first;
-	cubic(column - whole, w, d);
+	cubic_weights(column - whole, w, d);
 	for (int64_t i = 0; i < views; i++) {
 		float a = from[i], b = from[views + i], c = from[2 * views + i],
 		      e = from[3 * views + i];
@@ -84,7 +72,7 @@ static void add_pair(Pairs *p, int64_t pair, const float *lines, int64_t by, dou
 	float w[4], d[4];
 	int64_t first = s->full ? 0 : max64(MARGIN - by, MARGIN);
 	int64_t end = s->full ? s->views : min64(s->views - MARGIN - 1 - by, s->views - MARGIN);
-	cubic(part, w, d);
+	cubic_weights(part, w, d);
 	for (int64_t i = first; i < end; i++) {
 		float value = 0, slope = 0, turn = 0, rise = 0;
 		for (int64_t k = 0; k < 4; k++) {

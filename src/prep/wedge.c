@@ -17,20 +17,6 @@ static void normal_equations(const double *pairs, int64_t steps, int terms, doub
 	}
 }
 
-static bool increases(const double *c, int terms, double most)
-{
-	double last = 0;
-	for (int i = 1; i <= 100; i++) {
-		double p = 0.01 * i * most, sum = 0;
-		for (int k = terms - 1; k >= 0; k--)
-			sum = (sum + c[k]) * p;
-		if (sum <= last)
-			return false;
-		last = sum;
-	}
-	return true;
-}
-
 static tomos_status check(const double *pairs, int64_t count, double *most)
 {
 	*most = 0;
@@ -68,7 +54,7 @@ tomos_status tomos_hardening_wedge(
 		for (int64_t k = 0; k < count; k++)
 			coefficients[k] =
 				k < terms ? a[k][terms] / a[0][terms] * pow(most, (double)-k) : 0;
-		if (increases(coefficients, terms, most))
+		if (polynomial_increases(coefficients, terms, most))
 			return TOMOS_OK;
 	}
 	return fail(TOMOS_BAD_VALUE, "wedge: no polynomial that increases fits its steps");

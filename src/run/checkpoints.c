@@ -47,7 +47,7 @@ tomos_status iterative_checkpoints(FileRun *r)
 		mem_free(path);
 		TRY(status);
 	}
-	if (!r->iterative.o.resume || found > 0)
+	if (!r->iterative.o.resume || found > 0 || comm_rank(r->comm) > 0)
 		return TOMOS_OK;
 	return job_say(r->job,
 		"note: there is no checkpoint '%s': slices that are not finished begin with the "

@@ -258,14 +258,22 @@ static tomos_status check(const Model *m, int64_t ranks)
 	return needed(r->back, "back", method);
 }
 
+/* Methods that do not project a start of zeros (iteration_first_residual). */
+static bool skips_zeros(const FileRun *r)
+{
+	const char *start = r->iterative.names[FILE_START];
+	return choice_index("sirt|cgls|lsqr|lsmr", r->method) >= 0 && !(start && start[0]);
+}
+
 /* Pairs of a forward and a back projection: those of the iterations, of the first residual, of the
  * weights, and of an estimate of the norm, which takes about nine. */
 static double passes_of(const FileRun *r)
 {
 	const Iterative *it = &r->iterative;
+	double first = skips_zeros(r) ? 0.5 : 1;
 	double weights = tomos_method_uses(r->method, "weights") ? 0.5 : 0;
 	double norm = tomos_method_uses(r->method, "norm") && it->o.norm <= 0 ? 9 : 0;
-	return (double)it->o.iterations + 1 + weights + norm;
+	return (double)it->o.iterations + first + weights + norm;
 }
 
 tomos_status cost_of(const FileRun *r, const CostBytes *bytes, const tomos_rates *rates,

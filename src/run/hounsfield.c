@@ -59,15 +59,6 @@ static bool in_hounsfield(const File *file)
 	return strcmp(file->units.value, "HU") == 0;
 }
 
-tomos_status run_check_truth(const FileRun *r, const File *file)
-{
-	if (!in_hounsfield(file) || r->options.hu_count > 0)
-		return TOMOS_OK;
-	return fail(TOMOS_BAD_FILE,
-		"'%s' is in Hounsfield units, and the reconstruction is not; give the option 'hu'",
-		file->path);
-}
-
 tomos_status run_match_truth(
 	const FileRun *r, const File *file, bool hounsfield, int64_t count, float *values)
 {

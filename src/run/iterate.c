@@ -108,8 +108,6 @@ static tomos_status check_shape(const FileRun *r, SlabFile which, const tomos_fi
 			"the start: '%s' is in Hounsfield units, not in attenuation; reconstruct "
 			"it without the option 'hu'",
 			r->iterative.names[which]);
-	if (which == FILE_TRUTH)
-		TRY(run_check_truth(r, file));
 	bool sinogram = which == FILE_RAYS && g->rows == 1 && file->shape[0] == 1 &&
 			file->shape[1] == g->count && file->shape[2] == g->columns;
 	if (sinogram || memcmp(file->shape, wanted, sizeof volume) == 0)
@@ -120,33 +118,6 @@ static tomos_status check_shape(const FileRun *r, SlabFile which, const tomos_fi
 	return fail(TOMOS_BAD_FILE, "%s: '%s' is %s (%s), but the %s %s (%s)", file_words[which],
 		r->iterative.names[which], has, axes,
 		which == FILE_RAYS ? "projections are" : "reconstruction is", words, axes);
-}
-
-tomos_status run_check_grid(const FileRun *r, const tomos_file *file)
-{
-	tomos_file_info info = {.bytes = sizeof info};
-	tomos_grid theirs, ours = r->grid;
-	bool same = true;
-	ours.first[2] += (double)r->first_slice * ours.step[2];
-	TRY(tomos_file_describe(file, &info));
-	if (!info.has_grid)
-		return TOMOS_OK;
-	TRY(tomos_file_grid(file, &theirs));
-	for (int i = 0; i < 3; i++) {
-		double near = 1e-3 * fabs(ours.step[i]), first = ours.first[i] - theirs.first[i];
-		double step = ours.step[i] - theirs.step[i];
-		same = same && fabs(first) <= near &&
-		       fabs(first + step * (double)(theirs.n[i] - 1)) <= near;
-	}
-	if (same)
-		return TOMOS_OK;
-	return job_say(r->job,
-		"warning: the voxels of '%s' are %g x %g x %g, the first at (%g, %g, %g); those of "
-		"the reconstruction are %g x %g x %g, the first at (%g, %g, %g): they are matched "
-		"by their indices",
-		file->path, theirs.step[0], theirs.step[1], theirs.step[2], theirs.first[0],
-		theirs.first[1], theirs.first[2], ours.step[0], ours.step[1], ours.step[2],
-		ours.first[0], ours.first[1], ours.first[2]);
 }
 
 /* Opens the files before the work, so that a wrong shape is reported early. */
@@ -160,8 +131,8 @@ tomos_status iterative_open(FileRun *r)
 			continue;
 		TRY(tomos_file_open(&it->files[i], it->names[i], NULL));
 		TRY(check_shape(r, (SlabFile)i, it->files[i]));
-		if (i != FILE_RAYS)
-			TRY(run_check_grid(r, it->files[i]));
+		TRY(i == FILE_RAYS ? run_say_gap(r, it->files[i])
+				   : run_check_volume(r, it->files[i], i == FILE_TRUTH));
 	}
 	return TOMOS_OK;
 }

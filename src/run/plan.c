@@ -20,9 +20,10 @@ enum {
 	/* Data in device memory: voxels of slabs of THICK slices or more, and bytes of the pieces
 	 * of uploads and downloads. */
 	LARGEST_SLAB = 512 << 20,
-	LARGEST_PIECE = 64 << 20,
+	LARGEST_PIECE = 32 << 20,
 	LEAST_PIECE = 4 << 20,
-	ITERATED = 128, /* slices of a slab in which a device iterates, where they fit */
+	STACKED = 64,   /* slices of a slab of a stack in device memory, where they fit, */
+	ITERATED = 128, /* and of one in which a device iterates */
 };
 
 bool run_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first)
@@ -206,11 +207,13 @@ static tomos_status choose_thickness(FileRun *r, int64_t *thick)
 	return TOMOS_OK;
 }
 
+/* Vectors besides data and volume: of filtered back projection, the filtered rows. */
 static double device_bytes(const FileRun *r, int64_t count)
 {
 	const tomos_geometry *g = r->prepared->geometry;
-	double volumes, projections;
-	demand_vectors(&r->iterative.demand, &volumes, &projections);
+	double volumes = 0, projections = 1;
+	if (r->iterates)
+		demand_vectors(&r->iterative.demand, &volumes, &projections);
 	return sizeof(float) * (double)count *
 		       ((volumes + 1) * (double)r->grid.n[0] * (double)r->grid.n[1] +
 			       (projections + 1) * (double)g->count * (double)g->columns) +
@@ -294,6 +297,13 @@ static int64_t resident_thickest(const FileRun *r, int64_t most, double bytes)
 	return low;
 }
 
+/* Threads that write: more for formats that work on what they write, and need memory for it. */
+static int64_t writers(const FileRun *r)
+{
+	const int64_t shape[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
+	return tomos_threads() * (io_write_bytes(r->output, shape) > 0 ? 7 : 5) / 8;
+}
+
 /* Pieces of the transfers, for slabs of this size; false: they exceed the memory. */
 static bool resident_rings(FileRun *r, const ResidentSize *size)
 {
@@ -304,7 +314,7 @@ static bool resident_rings(FileRun *r, const ResidentSize *size)
 	int64_t all = item * r->prepared->info.views; /* small scans need little pinned memory */
 	d->piece = max64(item, min64(LARGEST_PIECE, min64(all, most) / RESIDENT_SLOTS));
 	int64_t written = max64(slice, LEAST_PIECE), workers = most / (2 * written);
-	workers = min64(workers, min64(max64(1, tomos_threads() * 5 / 8), COPY_SLOTS / 2));
+	workers = min64(workers, min64(max64(1, writers(r)), COPY_SLOTS / 2));
 	d->workers = (int)min64(workers, size->slices);
 	int64_t up = ring_bytes(d->piece, RESIDENT_SLOTS);
 	int64_t down = ring_bytes(written, 2 * d->workers);
@@ -347,9 +357,14 @@ static tomos_status resident_group(FileRun *r, int64_t *thick)
 	return TOMOS_OK;
 }
 
+/* Filtered back projection takes as many views at a time as a device holds, but not by Fourier
+ * transforms, which need them all. */
 static tomos_status host_thickness(FileRun *r, int64_t *thick)
 {
-	return r->iterates ? iterative_thickness(r, thick) : choose_thickness(r, thick);
+	if (r->iterates)
+		return iterative_thickness(r, thick);
+	TRY(choose_thickness(r, thick));
+	return run_by_fourier(r) ? fit_device(r, thick) : TOMOS_OK;
 }
 
 /* The method's data are in host memory, or weights are, which the norm of the data depends on. */
@@ -429,9 +444,11 @@ static void adapt_slabs(FileRun *r)
 		    (r->stacked && !r->prepared->reach.all_rows && !unpacks_again(r, THICK));
 	int64_t before = (r->share.count - r->thickest) / 4 * 2;
 	Slab between = {.first = r->share.first + before, .count = r->thickest};
+	/* GPUs back project few slices of a stack in the time of many. */
+	int64_t least = r->resident && r->stacked ? STACKED : THICK;
 	r->adapts = free && !r->iterates && r->group.ranks == 1 && r->thickest > THICK &&
 		    r->slab_count > 1;
-	r->limits = (ThicknessLimits){THICK, r->thickest};
+	r->limits = (ThicknessLimits){min64(least, max64(THICK, r->thickest / 2)), r->thickest};
 	if (r->adapts) /* which has margins on both sides */
 		measure_slab(r, &between);
 }

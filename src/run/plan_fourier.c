@@ -1,4 +1,5 @@
 /* Memory of a run that projects by Fourier transforms. */
+#include <stdio.h>
 #include <string.h>
 #include "backend/backend.h"
 #include "op/filtered.h"
@@ -14,6 +15,33 @@ static double normal_work(const FileRun *r, const tomos_grid *grid, double accur
 	demand_vectors(&r->iterative.demand, &volumes, &projections);
 	return fourier_normal_bytes(r->prepared->geometry, grid, accuracy) +
 	       (2 * projections + 5) * voxels * sizeof(float);
+}
+
+static tomos_status read_row(void *user, int64_t row, float *data)
+{
+	const FileRun *r = user;
+	return prepared_read_row(r->whole, row, data, r->progress);
+}
+
+tomos_status run_choose_by(FileRun *r)
+{
+	ByChoice choice = {.fourier = false};
+	r->by = tomos_analytic_defaults();
+	TRY(options_take(&r->by, r->job->analytic, "analytic"));
+	if (!r->by.by || strcmp(r->by.by, "auto") != 0)
+		return TOMOS_OK;
+	/* Ranks must not decide differently, and a plan is to be quick. */
+	bool tries = comm_size(r->comm) == 1 && !r->options.dry_run && r->options.ranks == 0;
+	if (!tries)
+		snprintf(choice.why, sizeof choice.why,
+			"direct: only a run of one process tries both ways");
+	else if (strcmp(r->method, "fbp") == 0)
+		TRY(fbp_choose_by(
+			&choice, r->backend, &r->grid, r->whole->geometry, &r->by, read_row, r));
+	r->by.by = choice.fourier ? "fourier" : "direct";
+	r->taken.analytic = &r->by;
+	memcpy(r->by_why, choice.why, sizeof r->by_why);
+	return TOMOS_OK;
 }
 
 bool run_by_fourier(const FileRun *r)

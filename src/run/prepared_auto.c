@@ -33,13 +33,19 @@ typedef struct {
 	tomos_geometry *scan;
 } OneRow;
 
+tomos_status prepared_read_row(
+	tomos_prepared *p, int64_t row, float *data, const tomos_progress *progress)
+{
+	RawRows needs = prepared_needs(p, p->first_row + row, 1);
+	if (p->reach.all_rows) /* as if the object were constant along the axis */
+		needs = (RawRows){(p->first_row + row) * p->bin, p->bin, 0, 1};
+	return prepared_read_raw(p, &needs, 1, data, NULL, progress);
+}
+
 static tomos_status read_row(tomos_prepared *p, OneRow *one, const tomos_progress *progress)
 {
 	const tomos_geometry *g = p->geometry;
 	int64_t row = row_of(g);
-	RawRows needs = prepared_needs(p, p->first_row + row, 1);
-	if (p->reach.all_rows) /* as if the object were constant along the axis */
-		needs = (RawRows){(p->first_row + row) * p->bin, p->bin, 0, 1};
 	if (!one->data)
 		TRY(mem_alloc(&one->data, g->count * g->columns, sizeof(float), "a row"));
 	if (!one->scan) {
@@ -48,7 +54,7 @@ static tomos_status read_row(tomos_prepared *p, OneRow *one, const tomos_progres
 		for (int64_t i = 0; i < g->count; i++)
 			view_slide(&one->scan->views[i], 0, shift);
 	}
-	return prepared_read_raw(p, &needs, 1, one->data, NULL, progress);
+	return prepared_read_row(p, row, one->data, progress);
 }
 
 static tomos_status note(

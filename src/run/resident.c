@@ -89,15 +89,23 @@ static tomos_status buffer_fit(const Resident *d, DeviceBuffer *b, int64_t float
 	return TOMOS_OK;
 }
 
+void resident_end_input(Resident *d)
+{
+	DeviceBuffer *all[] = {&d->counts[0], &d->counts[1], &d->rows, &d->filtered};
+	ring_close(&d->up);
+	for (int i = 0; i < COUNT(all); i++)
+		buffer_free(d, all[i]);
+	d->row_count = 0;
+}
+
 void resident_close(Resident *d)
 {
 	if (!d)
 		return;
-	ring_close(&d->up);
+	resident_end_input(d);
 	ring_close(&d->down);
 	device_prep_close(d->prep);
-	DeviceBuffer *all[] = {&d->counts[0], &d->counts[1], &d->rows, &d->filtered, &d->volumes[0],
-		&d->volumes[1], &d->stored[0], &d->stored[1]};
+	DeviceBuffer *all[] = {&d->volumes[0], &d->volumes[1], &d->stored[0], &d->stored[1]};
 	for (int i = 0; i < COUNT(all); i++)
 		buffer_free(d, all[i]);
 	mem_free(d);

@@ -47,6 +47,8 @@ bool resident_wanted(const tomos_backend *backend);
 tomos_status resident_open(
 	Resident **resident, tomos_backend *backend, const tomos_prepared *prepared);
 void resident_close(Resident *data);
+/* Frees what was only needed to compute the last slab. */
+void resident_end_input(Resident *data);
 /* Memory of slabs of this size on the device, in bytes. */
 double resident_bytes(const Resident *data, const tomos_prepared *p, const ResidentSize *size);
 /* Takes the memory for slabs of this size, as far as there is less. */

@@ -79,7 +79,6 @@ static tomos_status open_compare(FileRun *r)
 	if (!path || !path[0])
 		return TOMOS_OK;
 	TRY(tomos_file_open(&r->compare, path, NULL));
-	TRY(run_check_truth(r, r->compare));
 	const int64_t *n = r->compare->shape, *m = r->report->shape;
 	if (memcmp(n, m, sizeof r->compare->shape) != 0)
 		return fail(TOMOS_BAD_FILE,
@@ -88,7 +87,7 @@ static tomos_status open_compare(FileRun *r)
 			path, (long long)n[0], (long long)n[1], (long long)n[2], (long long)m[0],
 			(long long)m[1], (long long)m[2]);
 	bool also_truth = r->iterates && !(r->job->truth && r->job->truth[0]);
-	return also_truth ? TOMOS_OK : run_check_grid(r, r->compare);
+	return also_truth ? TOMOS_OK : run_check_volume(r, r->compare, true);
 }
 
 static tomos_status prepare_run(FileRun *r)
@@ -102,6 +101,7 @@ static tomos_status prepare_run(FileRun *r)
 	TRY(options_take(&r->file_options, job->file, "file"));
 	TRY(run_check_units(r));
 	TRY(name_output(r));
+	opening_begin(&r->opening, job, r->comm);
 	TRY(tomos_prepared_open(&r->whole, job, r->progress));
 	r->prepared = r->whole;
 	r->memory = planned_memory(r->options.memory, r->comm);
@@ -114,31 +114,13 @@ static tomos_status prepare_run(FileRun *r)
 	r->report->shape[1] = r->grid.n[1];
 	r->report->shape[2] = r->grid.n[0];
 	TRY(open_compare(r));
-	TRY(tomos_backend_open_with(
-		&r->backend, job->backend ? job->backend : "auto", job->device));
-	if (r->iterates)
-		TRY(iterative_plan(r));
+	TRY(opening_end(&r->opening, &r->backend));
+	TRY(r->iterates ? iterative_plan(r) : run_choose_by(r));
 	TRY(run_divide(r));
 	TRY(together_open(r));
 	TRY(r->options.ranks > 0 ? cost_plan(r) : run_plan(r));
 	TRY(r->iterates ? iterative_open(r) : TOMOS_OK);
 	return r->iterates && !r->options.dry_run ? iterative_checkpoints(r) : TOMOS_OK;
-}
-
-/* Warns that filtered back projection of a limited angular range has artefacts and values that are
- * too low. */
-static tomos_status say_gaps(const FileRun *r)
-{
-	double covered, needed, degrees = 180 / 3.14159265358979323846;
-	if (r->iterates)
-		return TOMOS_OK;
-	TRY(tomos_geometry_cover(r->whole->geometry, &covered, &needed));
-	if (covered >= 0.99 * needed)
-		return TOMOS_OK;
-	return job_say(r->job,
-		"warning: the views cover %.4g of %.4g degrees: values will be too low and edges "
-		"smeared; an algebraic method may do better",
-		covered * degrees, needed * degrees);
 }
 
 static tomos_status say_no_penalty(const FileRun *r)
@@ -167,6 +149,7 @@ static tomos_status say_plan(const FileRun *r)
 	TRY(p->note ? job_say(r->job, "%s", p->note) : TOMOS_OK);
 	TRY(p->found ? job_say(r->job, "%s", p->found) : TOMOS_OK);
 	TRY(job_say(r->job, "method    %s on %s", r->method, tomos_backend_describe(r->backend)));
+	TRY(r->by_why[0] ? job_say(r->job, "by        %s: %s", r->by.by, r->by_why) : TOMOS_OK);
 	TRY(job_say(r->job, "volume    %lld x %lld x %lld voxels (x y z) of %g x %g x %g to %s",
 		(long long)r->grid.n[0], (long long)r->grid.n[1], (long long)r->slices,
 		fabs(r->grid.step[0]), fabs(r->grid.step[1]), fabs(r->grid.step[2]), r->output));
@@ -175,7 +158,7 @@ static tomos_status say_plan(const FileRun *r)
 			(long long)r->first_slice, (long long)(r->first_slice + r->slices - 1),
 			(long long)r->grid.n[2]));
 	TRY(run_say_ranks(r));
-	TRY(say_gaps(r));
+	TRY(run_say_angles(r));
 	TRY(say_no_penalty(r));
 	TRY(run_say_slow(r));
 	double passes = r->iterates ? 2 * (double)r->iterative.o.iterations : 1;
@@ -493,7 +476,7 @@ done:
 	tomos_file_close(r.compare);
 	mem_free(r.slabs);
 	mem_free(r.output);
-	tomos_backend_close(r.backend);
+	opening_close(&r.opening);
 	run_all_views(&r);
 	tomos_prepared_close(r.whole);
 	return status;

@@ -50,6 +50,9 @@ double prepared_column(const tomos_prepared *p, double column);
 /* Options that are `auto`: removed at first, and found when geometry and axis are known. */
 void prepared_auto_begin(tomos_prepared *p);
 tomos_status prepared_auto_find(tomos_prepared *p, const tomos_progress *progress);
+/* One row of the prepared geometry, [view][column]. */
+tomos_status prepared_read_row(
+	tomos_prepared *p, int64_t row, float *data, const tomos_progress *progress);
 /* Rejects what cannot be found before the axis is. */
 tomos_status prepared_auto_check(const tomos_prepared *p);
 
@@ -157,8 +160,8 @@ tomos_status journal_ready(Journal *journal, const Frame *frame);
 tomos_status journal_add(Journal *journal, int64_t first, int64_t count, const uint32_t *checksums);
 /* A line about what was written, without its end. */
 tomos_status journal_note(Journal *journal, const char *text);
-/* The text of the first note of the earlier run, or of the one after `note`, up to the end of its
- * line; NULL: there is none. */
+/* The text of the first note of the earlier run (`note` NULL), or of the one after `note`, up to
+ * the end of its line; NULL: there is none. */
 const char *journal_next_note(const Journal *journal, const char *note);
 /* Calls io_done for what the earlier run says it has done; lines that are damaged are left out and
  * counted. */

@@ -22,6 +22,23 @@ typedef struct {
 	int64_t before, padded; /* stacked: slices computed before the first one, and in total */
 } Slab;
 
+/* A backend that a thread is opening. */
+typedef struct {
+	pthread_t thread;
+	bool begun; /* the thread must be waited for */
+	const tomos_job *job;
+	const tomos_comm *comm; /* the ranks of a machine take its devices in turn */
+	tomos_backend *backend;
+	tomos_status status;
+	char message[512];
+} Opening;
+
+void opening_begin(Opening *opening, const tomos_job *job, const tomos_comm *comm);
+/* Waits for the thread; *backend is valid until opening_close, which may be called without the
+ * others. */
+tomos_status opening_end(Opening *opening, tomos_backend **backend);
+void opening_close(Opening *opening);
+
 typedef struct {
 	tomos_job taken; /* copy of the caller's job */
 	const tomos_job *job;
@@ -31,6 +48,7 @@ typedef struct {
 	tomos_prepared *whole;    /* all views, and those of this rank: */
 	tomos_prepared *prepared; /* `whole`, or `part` */
 	tomos_prepared part;
+	Opening opening;
 	tomos_backend *backend;
 	const char *method, *stage; /* stage: name in reports of progress */
 	char *output;
@@ -75,11 +93,13 @@ typedef struct {
 	Analytic *analytic;    /* of the last slab; all slabs of a stack use the same one */
 	int64_t analytic_rows; /* that it has */
 	Iterative iterative;
-	bool iterates;       /* the method is iterative */
-	bool metal;          /* metal artefacts are reduced, in host memory */
-	bool truncated;      /* reported: the object is wider than the detector */
-	bool stopped;        /* cancelled, with a whole iterate in the volume */
-	tomos_file *compare; /* the volume that the result is compared with, or NULL */
+	bool iterates;             /* the method is iterative */
+	tomos_analytic_options by; /* of the job, where --by auto was replaced in them, */
+	char by_why[256];          /* for this reason */
+	bool metal;                /* metal artefacts are reduced, in host memory */
+	bool truncated;            /* reported: the object is wider than the detector */
+	bool stopped;              /* cancelled, with a whole iterate in the volume */
+	tomos_file *compare;       /* the volume that the result is compared with, or NULL */
 } FileRun;
 
 double run_now(void);                                       /* seconds */
@@ -98,8 +118,13 @@ double run_fixed_bytes(const FileRun *run);
  * if the job has none: of the backend, which is host memory for the cpu. */
 bool run_by_fourier(const FileRun *run);
 double run_fourier_bytes(const FileRun *run, int64_t count);
+/* Replaces --by auto, when the backend is open. */
+tomos_status run_choose_by(FileRun *run);
 /* Warns where a large job would run a reference kernel. */
 tomos_status run_say_slow(const FileRun *run);
+
+/* Warns of views that are all the same, and of a limited angular range of analytic methods. */
+tomos_status run_say_angles(const FileRun *run);
 
 /* Warns once where the prepared rows of a slab, data[view][lines][column], do not end in air. */
 tomos_status run_say_truncated(FileRun *run, const Slab *slab, const float *data, int64_t lines);
@@ -107,9 +132,8 @@ tomos_status run_say_truncated(FileRun *run, const Slab *slab, const float *data
 /* The option `hu`: checked, and applied to voxels of a slab where these are. */
 tomos_status run_check_units(const FileRun *run);
 tomos_status run_convert_units(FileRun *run, int64_t count, float *volume);
-/* A truth in Hounsfield units is known in attenuation only if the result has these units, too; its
- * values become those of the result (`hounsfield`) or of iterates. */
-tomos_status run_check_truth(const FileRun *run, const File *file);
+/* Values of a truth in Hounsfield units, or in attenuation, become those of the result
+ * (`hounsfield`) or of iterates. */
 tomos_status run_match_truth(
 	const FileRun *run, const File *file, bool hounsfield, int64_t count, float *values);
 
@@ -129,8 +153,10 @@ tomos_status iterative_operator(FileRun *run, const Slab *slab); /* in run->iter
  * iteration at least succeeds, with `stopped` set. */
 tomos_status iterative_slab(
 	FileRun *run, const Slab *slab, float *data, float *volume, const tomos_progress *progress);
-/* Warns where a file's grid is not that of the reconstruction. */
-tomos_status run_check_grid(const FileRun *run, const tomos_file *file);
+/* A volume given beside the scan: warns where its grid, its numbering or (of a truth) its unit does
+ * not fit. A truth in Hounsfield units needs a result in these units. */
+tomos_status run_check_volume(const FileRun *run, const tomos_file *file, bool truth);
+tomos_status run_say_gap(const FileRun *run, const tomos_file *file);
 
 /* A note in the journal: first slice of the output, slices, values beyond the window in them. */
 #define CUT_NOTE "cut %lld %lld %lld"
@@ -253,6 +279,8 @@ tomos_status slab_read(Stages *stages, const Turn *turn);
 /* The rows of a slab, unless they are those of the last one. What was read may be overwritten
  * afterwards. */
 tomos_status slab_prepare(Stages *stages, const Turn *turn, const tomos_progress *progress);
+/* Opens the analytic method for a slab: the last one, if that fits. */
+tomos_status slab_analytic(FileRun *run, const Slab *slab);
 /* at: the buffer of the volume, 0 or 1. */
 tomos_status slab_compute(Stages *stages, const Turn *turn, int at);
 /* In device memory: the slices in the type of the output; rejects values that are not finite. */

@@ -236,7 +236,8 @@ tomos_status tomos_scan_describe(const tomos_scan *scan, tomos_scan_info *info)
 		.slant = scan->setup.slant,
 		.swivel = scan->setup.swivel,
 		.white = scan->setup.white,
-		.direction_known = scan->setup.direction_known};
+		.direction_known = scan->setup.direction_known,
+		.length_unit = scan->geometry ? views->file->units.length : ""};
 	return struct_give(info, &found, "tomos_scan_info");
 }
 

@@ -201,8 +201,7 @@ static tomos_status slab_geometry(
 	return TOMOS_OK;
 }
 
-/* The method for a slab: the last one, if that fits. */
-static tomos_status slab_analytic(FileRun *r, const Slab *slab)
+tomos_status slab_analytic(FileRun *r, const Slab *slab)
 {
 	tomos_geometry *scan;
 	tomos_grid grid;

@@ -209,11 +209,15 @@ static tomos_status compute_stage(Stages *s)
 {
 	const Turn *turn;
 	for (int64_t i = 0; (turn = turn_at(s, i)); i++) {
+		if (s->run->resident && !s->run->iterates) /* while its rows are read */
+			TRY(slab_analytic(s->run, turn->slab));
 		if ((turn->fresh && !gate_wait(&s->in, false)) || !gate_wait(&s->out, true))
 			return TOMOS_OK; /* another stage failed and has the error message */
 		TRY(slab_compute(s, turn, (int)(i % 2)));
 		gate_move(&s->out, true);
 	}
+	if (s->run->resident) /* while the last slab is written */
+		resident_end_input(s->run->resident);
 	return TOMOS_OK;
 }
 

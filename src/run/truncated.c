@@ -148,3 +148,40 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 	mem_free(rows);
 	return status;
 }
+
+/* ---- angles -------------------------------------------------------------------------------- */
+
+static bool views_are_equal(const tomos_geometry *g)
+{
+	const tomos_view *first = &g->views[0];
+	for (int64_t i = 1; i < g->count; i++) {
+		const tomos_view *v = &g->views[i];
+		for (int a = 0; a < 3; a++)
+			if (v->src[a] != first->src[a] || v->det[a] != first->det[a] ||
+				v->u[a] != first->u[a] || v->v[a] != first->v[a])
+				return false;
+	}
+	return g->count > 1;
+}
+
+/* Views that are all the same determine no depth. Filtered back projection of a limited angular
+ * range has artefacts and values that are too low. */
+tomos_status run_say_angles(const FileRun *r)
+{
+	double covered, needed, degrees = 180 / 3.14159265358979323846;
+	const tomos_geometry *g = r->whole->geometry;
+	if (views_are_equal(g))
+		return job_say(r->job,
+			"warning: all %lld views have the same angle: nothing tells how deep in "
+			"the object a value belongs",
+			(long long)g->count);
+	if (r->iterates)
+		return TOMOS_OK;
+	TRY(tomos_geometry_cover(g, &covered, &needed));
+	if (covered >= 0.99 * needed)
+		return TOMOS_OK;
+	return job_say(r->job,
+		"warning: the views cover %.4g of %.4g degrees: values will be too low and edges "
+		"smeared; an algebraic method may do better",
+		covered * degrees, needed * degrees);
+}

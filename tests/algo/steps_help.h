@@ -5,7 +5,7 @@
 #include "algo/dense.h"
 
 #define ROUNDING 2e-5
-/* Plain, bounded, weighted and masked, both. */
+/* Plain; with bounds; with weights and a mask; with all of these. */
 enum { WAYS = 4 };
 
 static inline Dense *dense_way(Dense *d, int way)

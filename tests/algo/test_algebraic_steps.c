@@ -45,8 +45,8 @@ static void updates(void **state)
 			}
 }
 
-/* Without a relaxation: 1, and for weights without a bound of their own one over the largest
- * eigenvalue of A' M A. */
+/* The default relaxation: 1, or, for weights that do not bound A' M A, the inverse of its largest
+ * eigenvalue. */
 static double relaxation_of(Dense *d)
 {
 	double x[VOXELS], one[VOXELS], way = 0, square = 0;

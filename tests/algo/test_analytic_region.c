@@ -79,7 +79,7 @@ static tomos_grid part_grid(const tomos_grid *whole, const Part *part)
 	return grid;
 }
 
-/* The largest difference at voxels that are in the whole grid, too, over its largest value. */
+/* The largest difference at voxels that both grids have, relative to the largest value. */
 static double part_difference(const tomos_grid *whole, const float *all, const Part *part,
 	const tomos_grid *grid, const float *some)
 {

@@ -1,6 +1,6 @@
 /* Filtering of detector rows: by taps and by FFT, with weights and padding. */
 #include "algo/analytic.h" /* first: cmocka makes a macro of fail() */
-#include "ops/cases.h"
+#include "ops/opened.h"
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
@@ -42,7 +42,7 @@ static void rows_free(Rows *r)
 	free(r->kernel), free(r->weights), free(r->in), free(r->out);
 }
 
-static float *rows_filter(tomos_backend *backend, const Rows *r, bool direct)
+static float *rows_filter(const Rows *r, bool direct)
 {
 	FilterSpec spec = r->spec;
 	spec.direct = direct;
@@ -101,8 +101,6 @@ static void taps_and_transforms_agree(void **state)
 {
 	(void)state;
 	static const int64_t widths[] = {1, 2, 3, 7, 31, 64, 97, 128, 251};
-	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, test_backend()));
 	Case c = {.state = 5};
 	double worst[3] = {0};
 	for (int w = 0; w < (CASE_SLOW ? 7 : 9); w++)
@@ -110,8 +108,8 @@ static void taps_and_transforms_agree(void **state)
 			for (int64_t taps = 1; taps < 4 * widths[w]; taps = taps * 3 + 1) {
 				int64_t n = widths[w];
 				Rows r = rows_make(&c, n, taps, (Padding)padding);
-				float *fast = rows_filter(backend, &r, false);
-				float *direct = rows_filter(backend, &r, true);
+				float *fast = rows_filter(&r, false);
+				float *direct = rows_filter(&r, true);
 				for (int64_t i = 0; i < r.views * VIEW_ROWS * n; i++) {
 					double wanted = convolved(&r, r.in + i / n * n, i % n);
 					worst[0] = fmax(worst[0], fabs(fast[i] - wanted));
@@ -126,7 +124,6 @@ static void taps_and_transforms_agree(void **state)
 		worst[0], worst[1], worst[2]);
 	for (int i = 0; i < 3; i++)
 		assert_true(worst[i] < 1e-6);
-	tomos_backend_close(backend);
 }
 
 /* The same row in wider and wider ones filled up with zeros, so that the transforms differ. */
@@ -134,17 +131,15 @@ static void transforms_length_does_not_matter(void **state)
 {
 	(void)state;
 	enum { WIDTH = 61, KERNEL = 40 };
-	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, test_backend()));
 	Case c = {.state = 6};
 	Rows r = rows_make(&c, WIDTH, KERNEL, PADDING_ZERO);
-	float *wanted = rows_filter(backend, &r, false);
+	float *wanted = rows_filter(&r, false);
 	for (int64_t n = WIDTH + 1; n < 4 * WIDTH; n += 7) {
 		Rows wide = rows_make(&c, n, KERNEL, PADDING_ZERO);
 		memset(wide.in, 0, (size_t)(wide.views * VIEW_ROWS * n) * sizeof(float));
 		for (int64_t i = 0; i < r.views * VIEW_ROWS; i++)
 			memcpy(wide.in + i * n, r.in + i * WIDTH, WIDTH * sizeof(float));
-		float *out = rows_filter(backend, &wide, false);
+		float *out = rows_filter(&wide, false);
 		for (int64_t i = 0; i < r.views * VIEW_ROWS * WIDTH; i++)
 			if (fabs((double)out[i / WIDTH * n + i % WIDTH] - wanted[i]) > 1e-6)
 				fail_msg("%lld columns: %g, not %g", (long long)n,
@@ -154,15 +149,12 @@ static void transforms_length_does_not_matter(void **state)
 	}
 	free(wanted);
 	rows_free(&r);
-	tomos_backend_close(backend);
 }
 
 /* Weights of columns and the cosine of the ray, without a kernel. */
 static void rows_are_weighted(void **state)
 {
 	(void)state;
-	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, test_backend()));
 	Case c = {.state = 7};
 	Rows r = rows_make(&c, 37, 1, PADDING_ZERO);
 	r.spec.kernel = NULL;
@@ -171,7 +163,7 @@ static void rows_are_weighted(void **state)
 	r.view.of.distance = 50;
 	r.view.of.foot_column = 11.3, r.view.of.foot_row = 1.7;
 	r.view.of.du = 1.3, r.view.of.dv = -0.9;
-	r.out = rows_filter(backend, &r, false);
+	r.out = rows_filter(&r, false);
 	for (int64_t i = 0; i < 3 * 5 * 37; i++) {
 		double u = ((double)(i % 37) - 11.3) * 1.3, v = ((double)(i / 37 % 5) - 1.7) * 0.9;
 		float weight = r.weights[i / (5 * 37) * 37 + i % 37];
@@ -179,7 +171,6 @@ static void rows_are_weighted(void **state)
 		assert_true(fabs(r.out[i] - wanted) < 1e-6);
 	}
 	rows_free(&r);
-	tomos_backend_close(backend);
 }
 
 /* Columns set into wider rows, four samples per column, and a detector moved by whole pixels. */
@@ -187,18 +178,16 @@ static void rows_are_placed(void **state)
 {
 	(void)state;
 	enum { SEEN = 20, BEFORE = 7, WIDE = 33 };
-	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, test_backend()));
 	Case c = {.state = 8};
 	Rows r = rows_make(&c, WIDE, 1, PADDING_ZERO);
 	r.spec.kernel = NULL;
 	r.spec.seen = SEEN, r.spec.before = BEFORE;
 	r.spec.oversample = 4;
-	float *placed = rows_filter(backend, &r, false);
+	float *placed = rows_filter(&r, false);
 	r.view.of.mapped = true;
 	double map[9] = {1, 0, -BEFORE, 0, 1, 0, 0, 0, 1};
 	memcpy(r.view.of.map, map, sizeof map);
-	r.out = rows_filter(backend, &r, false);
+	r.out = rows_filter(&r, false);
 	int64_t fine = filter_columns(&r.spec);
 	assert_int_equal(fine, 4 * (WIDE - 1) + 1);
 	for (int64_t row = 0; row < 15; row++)
@@ -213,14 +202,11 @@ static void rows_are_placed(void **state)
 		}
 	free(placed);
 	rows_free(&r);
-	tomos_backend_close(backend);
 }
 
 static void too_many_columns_are_rejected(void **state)
 {
 	(void)state;
-	tomos_backend *backend;
-	OK(tomos_backend_open(&backend, test_backend()));
 	double kernel = 1;
 	FilterSpec spec = {.columns = (int64_t)1 << 28,
 		.seen = 1,
@@ -231,10 +217,9 @@ static void too_many_columns_are_rejected(void **state)
 	REJECTED(backend->type->filter->open(backend, &filter, &spec), TOMOS_BAD_VALUE,
 		"268435456 columns are too many to filter");
 	assert_null(filter);
-	tomos_backend_close(backend);
 }
 
 #define TESTS(T) \
 	T(taps_and_transforms_agree), T(transforms_length_does_not_matter), T(rows_are_weighted), \
 		T(rows_are_placed), T(too_many_columns_are_rejected)
-TEST_MAIN(TESTS, NULL, NULL)
+TEST_MAIN(TESTS, open_backend, close_backend)

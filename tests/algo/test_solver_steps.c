@@ -111,8 +111,7 @@ static double prox(const Dense *d, double x, double step, int j)
 	return dense_bound(d, x, j);
 }
 
-/* The first step, which must lie just within the bound of theory, tells its size; the others
- * follow. */
+/* The step size, measured from the first step. It must be just within the theoretical bound. */
 static double step_size(Dense *d, const char *method)
 {
 	double x[VOXELS], g[VOXELS], way = 0;

@@ -1,4 +1,4 @@
-/* Names from lists, and options structs of callers of any age. */
+/* Names from lists, and option structs of callers compiled with any version. */
 #include "base/base_test.h"
 
 static const char list[] = "line|line-march|joseph|voxel|footprint";

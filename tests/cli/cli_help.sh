@@ -38,6 +38,13 @@ has() { # has WHAT FILE TEXT
 }
 there() { if [ -s "$1" ]; then ok "$1 was written"; else bad "$1 was not written"; fi; }
 absent() { if [ -e "$1" ]; then bad "$1 exists"; else ok "$1 does not exist"; fi; }
+is_json() { # is_json FILE; unless there is no python3 to tell
+	if ! command -v python3 >/dev/null || python3 -m json.tool "$1" >/dev/null; then
+		ok "$1 is JSON"
+	else
+		bad "$1 is no JSON"
+	fi
+}
 # No temporary of any command may outlive it.
 clean() {
 	local left

@@ -47,6 +47,26 @@ check "in pixels" 0 recon s.npy $plain --voxel 0.6 -o d.h5 --overwrite
 # shellcheck disable=SC2086
 check "of known pixels" 0 recon s.npy $plain --pixel 1mm --voxel 600um -o d.h5 --overwrite
 
+check "a scan in pixels with its geometry" 1 recon again.h5 --voxel 600um -o d.h5 --overwrite
+has "its message" err "--voxel is a length with a unit, but the lengths of 'again.h5' are in the unit pixel"
+check "a volume in pixels" 1 project pixels.h5 --views 5 --pixel 500um -o d.h5 --overwrite
+has "its message" err "--pixel is a length with a unit, but the lengths of 'pixels.h5' are in the unit pixel"
+make convert pixels.h5 bare.npy
+check "a volume without units" 0 project bare.npy --views 5 --pixel 0.5 -o bare.h5
+check "its projections" 0 info bare.h5
+if grep -q " mm" out; then bad "claim mm"; else ok "claim no unit"; fi
+check "a volume without units, a length with one" 1 project bare.npy --views 5 --pixel 0.5mm -o d.h5 --overwrite
+has "its message" err "the lengths of 'bare.npy' are in no known unit"
+check "with --voxel" 0 project bare.npy --voxel 1mm --views 5 --pixel 0.5mm -o d.h5 --overwrite
+# shellcheck disable=SC2086
+for method in fbp "sirt --iterations 1"; do
+	check "a truth in 1/pixel" 0 recon s.h5 --method $method --compare pixels.h5 -o d.h5 --overwrite
+	has "is mentioned" err "warning: 'pixels.h5' is in 1/pixel, and the reconstruction in 1/mm"
+done
+make convert mu.h5 unknown.npy
+check "a truth of no unit" 0 recon s.h5 --hu 0.02,0.001 --compare unknown.npy -o d.h5 --overwrite
+has "is mentioned" err "warning: 'unknown.npy' does not say its unit: taken as attenuation"
+
 # ---- missing files -----------------------------------------------------------------------------
 make convert p.h5 slices/
 rm slices/*_00007.tiff
@@ -54,6 +74,15 @@ for words in "convert slices gap.npy" "show slices -o gap.png" "project slices -
 	# shellcheck disable=SC2086
 	check "$words" 0 $words
 	has "warns" err "warning: number 7 is missing after 'slices/"
+done
+
+make convert mu.h5 volume/
+last=$(find volume -name '*.tiff' | sort | tail -n 1)
+mv "$last" "${last%_*}_00099.tiff"
+for words in "--compare volume" "--method sirt --iterations 1 --start volume"; do
+	# shellcheck disable=SC2086
+	check "a gap, $words" 0 recon s.h5 $words -o d.h5 --overwrite
+	has "is mentioned" err "is missing after 'volume/"
 done
 
 # ---- what cannot be found ----------------------------------------------------------------------
@@ -66,5 +95,8 @@ uneven=$(seq -s, 0 34),40,60,90,120,175
 check "uneven angles" 2 recon s.npy --angles "$uneven" -o d.h5 --overwrite
 has "have an advice" err "; --axis sets it"
 has "and a reason" err "even steps"
+# shellcheck disable=SC2046
+check "equal angles" 0 recon s.npy --axis 16.5 --angles "$(printf '0,%.0s' $(seq 39))0" -o d.h5 --overwrite
+has "are mentioned" err "warning: all 40 views have the same angle"
 echo "$failures failed"
 [ "$failures" = 0 ]

@@ -20,4 +20,20 @@ DEVICE_PUBLIC long device_live(void);
 /* The call that failed; "" if none did since device_arm. */
 DEVICE_PUBLIC const char *device_failed(void);
 
+/* Replaces a call that returns a code. `made`: number of objects that it creates; -1: it frees one,
+ * which never fails, as with a driver that has lost its device. */
+#define WRAP_RESULT(type, name, list, arguments, made, success, failure) \
+	type __real_##name list; \
+	type __wrap_##name list; \
+	type __wrap_##name list \
+	{ \
+		bool due = device_due(#name); \
+		if (due && (made) >= 0) \
+			return failure; \
+		type code = __real_##name arguments; \
+		if (code == (success)) \
+			device_count(made); \
+		return due ? (failure) : code; \
+	}
+
 #endif

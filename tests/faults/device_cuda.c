@@ -13,21 +13,9 @@ static cudaError_t lose(cudaError_t error)
 	return error;
 }
 
-/* `made`: number of objects that the call creates. Freeing never fails. */
 #define WRAP_CALL(name, list, arguments, made) \
-	cudaError_t __real_##name list; \
-	cudaError_t __wrap_##name list; \
-	cudaError_t __wrap_##name list \
-	{ \
-		bool due = device_due(#name); \
-		if (due && (made) >= 0) \
-			return lose( \
-				(made) > 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure); \
-		cudaError_t error = __real_##name arguments; \
-		if (error == cudaSuccess) \
-			device_count(made); \
-		return due ? lose(cudaErrorLaunchFailure) : error; \
-	}
+	WRAP_RESULT(cudaError_t, name, list, arguments, made, cudaSuccess, \
+		lose((made) > 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure))
 
 WRAP_CALL(cudaMalloc, (void **data, size_t bytes), (data, bytes), 1)
 WRAP_CALL(cudaMallocHost, (void **data, size_t bytes), (data, bytes), 1)
@@ -110,18 +98,7 @@ WRAP_CALL(__cudaLaunchKernel,
 WRAP_LAST(cudaGetLastError)
 
 #define WRAP_FFT(name, list, arguments, made) \
-	cufftResult __real_##name list; \
-	cufftResult __wrap_##name list; \
-	cufftResult __wrap_##name list \
-	{ \
-		bool due = device_due(#name); \
-		if (due && (made) >= 0) \
-			return CUFFT_EXEC_FAILED; \
-		cufftResult code = __real_##name arguments; \
-		if (code == CUFFT_SUCCESS) \
-			device_count(made); \
-		return due ? CUFFT_EXEC_FAILED : code; \
-	}
+	WRAP_RESULT(cufftResult, name, list, arguments, made, CUFFT_SUCCESS, CUFFT_EXEC_FAILED)
 WRAP_FFT(cufftPlan1d, (cufftHandle * plan, int size, cufftType type, int batch),
 	(plan, size, type, batch), 1)
 WRAP_FFT(cufftPlanMany,

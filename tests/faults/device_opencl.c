@@ -5,19 +5,8 @@
 #include <CL/cl.h>
 #include "device_calls.h"
 
-/* Calls that return a code; `made`: number of objects that they create. Freeing never fails, as
- * with a driver that has lost its device. */
 #define WRAP_CODE(name, list, arguments, made) \
-	cl_int __real_##name list; \
-	cl_int __wrap_##name list; \
-	cl_int __wrap_##name list \
-	{ \
-		bool due = device_due(#name); \
-		cl_int code = due && (made) == 0 ? CL_OUT_OF_RESOURCES : __real_##name arguments; \
-		if (code == CL_SUCCESS) \
-			device_count(made); \
-		return due ? CL_OUT_OF_RESOURCES : code; \
-	}
+	WRAP_RESULT(cl_int, name, list, arguments, made, CL_SUCCESS, CL_OUT_OF_RESOURCES)
 /* Calls that return what they made, with the code in `code`. */
 #define WRAP_MADE(type, name, list, arguments) \
 	type __real_##name list; \

@@ -111,7 +111,7 @@ static void test_text_round_trip(void **state)
 	one_kind = 1;
 }
 
-/* What the first line says is taken, and must not be contradicted. */
+/* The sizes in the first line are used, and arguments that contradict them are rejected. */
 static void test_text_heading(void **state)
 {
 	(void)state;

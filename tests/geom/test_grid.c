@@ -81,7 +81,7 @@ static void test_for_defaults(void **state)
 	tomos_geometry_free(scan);
 }
 
-/* The grid of a helix holds what lies between its ends, also where the middle is not at z = 0. */
+/* The grid of a helix covers the range between its ends, also where the middle is not at z = 0. */
 /* Where rays stay in slices, no slice is beyond the centres of the outer rows. */
 static void test_for_rows(void **state)
 {

@@ -32,6 +32,13 @@ static inline int scratch_remove(void **state)
 	return 0;
 }
 
+/* Numbers that every float format stores exactly. */
+static inline void exact_numbers(float *numbers, int count)
+{
+	for (int i = 0; i < count; i++)
+		numbers[i] = (float)i * 0.5F - 7;
+}
+
 /* A path in the scratch directory; four may be in use at a time. */
 static inline const char *at(const char *name)
 {

@@ -48,7 +48,8 @@ static void compare(const int64_t n[3], const float *all, const Samples *s, cons
 			}
 }
 
-/* By the function of the format, and from whole rows, also where these are unpacked in groups. */
+/* Boxes read by the format's own function, and taken from whole rows, also from rows that are
+ * unpacked in groups. */
 static void check_boxes(File *file, int boxes)
 {
 	const int64_t *n = file->shape, grain = file->grain;
@@ -311,17 +312,7 @@ static void memory(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_format),
-		cmocka_unit_test(packed_and_small_types),
-		cmocka_unit_test(fortran),
-		cmocka_unit_test(large_slices),
-		cmocka_unit_test(steps_of_integers),
-		cmocka_unit_test(chunked),
-		cmocka_unit_test(rejected),
-		cmocka_unit_test(memory),
-	};
-	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
-}
+#define TESTS(T) \
+	T(every_format), T(packed_and_small_types), T(fortran), T(large_slices), \
+		T(steps_of_integers), T(chunked), T(rejected), T(memory)
+TEST_MAIN(TESTS, scratch_make, scratch_remove)

@@ -141,14 +141,11 @@ static void flipped(void **state)
 	each(check_flipped);
 }
 
-int main(void)
+static int begin(void **state)
 {
-	for (int i = 0; i < NUMBERS; i++)
-		numbers[i] = (float)i * 0.5F - 7;
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(round_trips),
-		cmocka_unit_test(truncated),
-		cmocka_unit_test(flipped),
-	};
-	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+	exact_numbers(numbers, NUMBERS);
+	return scratch_make(state);
 }
+
+#define TESTS(T) T(round_trips), T(truncated), T(flipped)
+TEST_MAIN(TESTS, begin, scratch_remove)

@@ -101,6 +101,26 @@ static void orders(void **state)
 	}
 }
 
+/* A unit that was set, by name or with the grid, and is then cleared. */
+static void cleared(void **state)
+{
+	(void)state;
+	tomos_file_options options = overwriting();
+	tomos_file *file;
+	for (int k = 0; k < COUNT(names); k++) {
+		if (strstr(names[k], "mh"))
+			continue;
+		assert_ok(tomos_file_create(&file, at(names[k]), TOMOS_VOLUME, shape, &options));
+		assert_ok(tomos_file_set_grid(file, &sized));
+		assert_ok(tomos_file_set_units(file, NULL, "HU"));
+		assert_ok(tomos_file_set_units(file, "", ""));
+		assert_ok(tomos_file_write(file, 0, 4, numbers));
+		assert_ok(tomos_file_commit(file));
+		tomos_file_close(file);
+		assert_units(at(names[k]), &sized, "", "");
+	}
+}
+
 /* A TIFF file as other programs write it. */
 static void put_tiff(const char *path, const char *text, int unit)
 {
@@ -184,17 +204,13 @@ static void other_directions(void **state)
 	assert_units(at("d.ome.tif"), &centred, "mm", "1/mm");
 }
 
-int main(void)
+static int begin(void **state)
 {
-	for (int i = 0; i < N; i++)
-		numbers[i] = (float)i * 0.5F - 7;
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_formats),
-		cmocka_unit_test(no_claim),
-		cmocka_unit_test(orders),
-		cmocka_unit_test(foreign_tiff),
-		cmocka_unit_test(foreign_ome),
-		cmocka_unit_test(other_directions),
-	};
-	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+	exact_numbers(numbers, N);
+	return scratch_make(state);
 }
+
+#define TESTS(T) \
+	T(all_formats), T(no_claim), T(orders), T(cleared), T(foreign_tiff), T(foreign_ome), \
+		T(other_directions)
+TEST_MAIN(TESTS, begin, scratch_remove)

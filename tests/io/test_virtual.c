@@ -1,5 +1,5 @@
-/* Virtual HDF5 datasets: read through their sources; rejected where a source is missing, damaged or
- * the dataset itself. */
+/* Virtual HDF5 datasets: read through their sources; rejected if a source is missing, is damaged or
+ * is the dataset itself. */
 #include "io/io_help.h"
 #include <hdf5.h>
 #include <sys/stat.h>

@@ -63,7 +63,7 @@ static tomos_file_info written_info(const char *name)
 	return info;
 }
 
-/* Without a grid there is none after reading either. */
+/* A file that is written without a grid has none when it is read. */
 static void no_grids(void **state)
 {
 	(void)state;
@@ -469,27 +469,15 @@ static void vti_places(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-int main(void)
+static int begin(void **state)
 {
-	for (int i = 0; i < N; i++)
-		numbers[i] = (float)i * 0.5F - 7;
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(grids),
-		cmocka_unit_test(no_grids),
-		cmocka_unit_test(rotations),
-		cmocka_unit_test(long_axes),
-		cmocka_unit_test(all_types),
-		cmocka_unit_test(members),
-		cmocka_unit_test(nothing_left),
-		cmocka_unit_test(nrrd_places),
-		cmocka_unit_test(fractions),
-		cmocka_unit_test(nifti_rejections),
-		cmocka_unit_test(nrrd_rejections),
-		cmocka_unit_test(vti_rejections),
-		cmocka_unit_test(packed_grids),
-		cmocka_unit_test(vti_places),
-		cmocka_unit_test(second_commit),
-		cmocka_unit_test(unpacked),
-	};
-	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+	exact_numbers(numbers, N);
+	return scratch_make(state);
 }
+
+#define TESTS(T) \
+	T(grids), T(no_grids), T(rotations), T(long_axes), T(all_types), T(members), \
+		T(nothing_left), T(nrrd_places), T(fractions), T(nifti_rejections), \
+		T(nrrd_rejections), T(vti_rejections), T(packed_grids), T(vti_places), \
+		T(second_commit), T(unpacked)
+TEST_MAIN(TESTS, begin, scratch_remove)

@@ -196,8 +196,17 @@ static void damaged(void **state)
 		free(bytes);
 	}
 	assert_int_equal(unlink(at("d.zarr/0/c/0/0/0")), 0);
+	assert_int_equal(read_all(at("d.zarr"), found, &data), TOMOS_BAD_FILE);
+	assert_says("the chunk (0, 0, 0) is missing");
+	/* In a file of another program it stands for the fill value. */
+	unsigned char *json = get_file(at("d.zarr/tomos/zarr.json"), &length);
+	unsigned char *mark = memmem(json, length, "\"content\"", 9);
+	assert_non_null(mark);
+	mark[1] = 'x';
+	put_file(at("d.zarr/tomos/zarr.json"), json, length);
+	free(json);
 	assert_ok(read_all(at("d.zarr"), found, &data));
-	assert_true(data[0] == 0 && data[NUMBERS / 2] == 0); /* the fill value */
+	assert_true(data[0] == 0 && data[NUMBERS / 2] == 0);
 	free(data);
 }
 

@@ -42,6 +42,22 @@ static inline int test_repeats(void)
 	return strcmp(test_backend(), "cpu") == 0;
 }
 
+/* The instruction sets of the CPU's kernels. */
+static const char *const cpu_levels[] = {"base", "avx2", "avx512", "neon"};
+enum { CPU_LEVELS = sizeof cpu_levels / sizeof cpu_levels[0] };
+
+/* A backend with the kernels of one of them, which only the CPU's depend on; NULL: this processor
+ * does not have it. */
+static inline tomos_backend *open_level(const char *backend, const char *level)
+{
+	tomos_backend *opened = NULL;
+	setenv("TOMOS_CPU", level, 1);
+	if (tomos_backend_open(&opened, backend) != TOMOS_OK)
+		printf("  %s: not on this processor, skipped\n", level);
+	unsetenv("TOMOS_CPU");
+	return opened;
+}
+
 static const char *const case_kinds[] = {"parallel", "fan", "cone", "laminography", "helix",
 	"lebedev", "slice", "stack", "vectors", "stack across y", "stack across x", "fans",
 	"fans in slices"};
@@ -120,6 +136,22 @@ static inline void case_turn(Case *c, int axis)
 	free(views);
 }
 
+/* Voxels and pixels of the grid and the scan. */
+static inline void case_count(Case *c)
+{
+	c->voxels = c->grid.n[0] * c->grid.n[1] * c->grid.n[2];
+	c->pixels = tomos_geometry_count(c->scan) * tomos_geometry_rows(c->scan) *
+		    tomos_geometry_columns(c->scan);
+}
+
+/* The scan of the options, and a centred grid with voxels of size 1. */
+static inline void case_place(Case *c, const tomos_scan_options *o, const int64_t n[3])
+{
+	OK(tomos_geometry_make(&c->scan, o));
+	OK(tomos_grid_centred(&c->grid, n[0], n[1], n[2], 1));
+	case_count(c);
+}
+
 /* "slice" and "stack" are parallel beams, "fans in slices" fans, on grids for which optimised
  * kernels exist; the others have odd sizes, off-centre grids, anisotropic voxels and rays that
  * miss. */
@@ -178,8 +210,7 @@ static inline Case case_make(int number)
 	}
 	if (strstr(kind, "across"))
 		case_turn(&c, strcmp(kind, "stack across y") == 0 ? 1 : 0);
-	c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
-	c.pixels = tomos_geometry_count(c.scan) * o.rows * o.columns;
+	case_count(&c);
 	return c;
 }
 

@@ -47,8 +47,8 @@ typedef struct {
 	double wall, processor;
 } Times;
 
-/* The quickest of some runs of A and A' by turns. They are compared by what the processors worked,
- * which depends less than the wall clock does on what else the machine is doing. */
+/* The shortest times of A and A', which are run alternately. Comparisons use processor time, which
+ * depends less on other work of the machine than the wall clock does. */
 static void product_times(const tomos_op *op, const float *x, float *y, float *back, Times best[2])
 {
 	best[0] = best[1] = (Times){1e30, 1e30};

@@ -67,7 +67,7 @@ static inline tomos_status team_exchange(tomos_comm *c, const CommMessage *list,
 			continue;
 		const CommMessage *m = team_find(team, list[i].rank, c->rank, seen[list[i].rank]++);
 		if (!m || m->bytes != list[i].bytes)
-			abort(); /* a message that does not arrive, or of another length */
+			abort(); /* the message is missing or has another length */
 		memcpy(list[i].data, m->data, (size_t)m->bytes);
 	}
 	return team_wait(c);
@@ -78,21 +78,25 @@ static const CommType team_type = {.gather = team_gather,
 	.exchange = team_exchange,
 	.wait = team_wait};
 
+typedef tomos_status (*RankWork)(tomos_comm *comm, void *user);
+
 typedef struct {
-	void (*work)(tomos_comm *comm, void *user);
+	RankWork work;
 	void *user;
 	tomos_comm comm;
+	tomos_status status;
 } Member;
 
 static inline void *team_member(void *user)
 {
 	Member *m = user;
-	m->work(&m->comm, m->user);
+	m->status = m->work(&m->comm, m->user);
 	return NULL;
 }
 
-/* Calls `work` in `size` threads, each a rank. Returns the bytes that were sent. */
-static inline double team_run(int size, void (*work)(tomos_comm *comm, void *user), void *user)
+/* Calls `work` in `size` threads, each a rank, with this status as the result of all of them.
+ * Returns the bytes that were sent. */
+static inline double team_run(int size, RankWork work, void *user, tomos_status status)
 {
 	Team team = {.size = size};
 	Member members[MOST_RANKS];
@@ -100,13 +104,14 @@ static inline double team_run(int size, void (*work)(tomos_comm *comm, void *use
 	double sent = 0;
 	pthread_barrier_init(&team.barrier, NULL, (unsigned)size);
 	for (int i = 0; i < size; i++) {
-		members[i] = (Member){
-			work, user, {.type = &team_type, .rank = i, .size = size, .own = &team}};
+		members[i] = (Member){work, user,
+			{.type = &team_type, .rank = i, .size = size, .own = &team}, status};
 		pthread_create(&threads[i], NULL, team_member, &members[i]);
 	}
 	for (int i = 0; i < size; i++) {
 		pthread_join(threads[i], NULL);
 		sent += members[i].comm.sent;
+		assert_int_equal(members[i].status, status);
 	}
 	pthread_barrier_destroy(&team.barrier);
 	return sent;

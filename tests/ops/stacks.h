@@ -34,10 +34,7 @@ static inline Case size_case(const Size *size, int number)
 	o.start = 0.1 * number;
 	o.arc = number % 2 ? 6.1 : 0;
 	o.axis = &axis, o.axis_count = 1;
-	OK(tomos_geometry_make(&c.scan, &o));
-	OK(tomos_grid_centred(&c.grid, size->n[0], size->n[1], size->n[2], 1));
-	c.voxels = size->n[0] * size->n[1] * size->n[2];
-	c.pixels = size->views * size->n[2] * size->columns;
+	case_place(&c, &o, size->n);
 	snprintf(c.name, sizeof c.name, "size %d", number);
 	return c;
 }

@@ -106,8 +106,7 @@ static Case borderline(const Base *base, int change, double by)
 	OK(tomos_geometry_views(&c.scan, rows, columns, views, count));
 	if (base->axis != 2)
 		case_turn(&c, base->axis);
-	c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
-	c.pixels = count * rows * columns;
+	case_count(&c);
 	snprintf(c.name, sizeof c.name, "%s, %s by %g", base->name, changes[change].name, by);
 	return c;
 }
@@ -147,25 +146,14 @@ static void sweep(const Base *base, int change, tomos_backend *backend, const ch
 	}
 }
 
-static tomos_backend *open_level(const char *level)
-{
-	tomos_backend *backend = NULL;
-	setenv("TOMOS_CPU", level, 1);
-	if (tomos_backend_open(&backend, test_backend()) != TOMOS_OK)
-		backend = NULL;
-	unsetenv("TOMOS_CPU");
-	return backend;
-}
-
 /* The instruction sets of the CPU in turn, from one change to the next. */
 static void almost_special(void **state)
 {
 	(void)state;
-	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
-	tomos_backend *backends[4];
+	tomos_backend *backends[CPU_LEVELS];
 	int count = 0;
-	for (int l = 0; l < 4; l++) {
-		backends[count] = open_level(levels[l]);
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		backends[count] = open_level(test_backend(), cpu_levels[l]);
 		count += backends[count] != NULL;
 	}
 	assert_true(count > 0);

@@ -409,7 +409,7 @@ static void keep_first(Case *c)
 	OK(tomos_geometry_views(&one, rows, columns, tomos_geometry_list(c->scan), 1));
 	tomos_geometry_free(c->scan);
 	c->scan = one;
-	c->pixels = rows * columns;
+	case_count(c);
 }
 
 static void check_shadows(const char *model, const char *interpolation)

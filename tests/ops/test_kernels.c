@@ -34,27 +34,14 @@ static void compare(Case *c, const tomos_projector_options *a, tomos_backend *p,
 	free(x), free(y), free(f1), free(f2), free(g1), free(g2);
 }
 
-static tomos_backend *level(const char *name)
-{
-	tomos_backend *backend = NULL;
-	setenv("TOMOS_CPU", name, 1);
-	if (tomos_backend_open(&backend, test_backend()) != TOMOS_OK)
-		backend = NULL;
-	unsetenv("TOMOS_CPU");
-	return backend;
-}
-
-static void tuned_against_shared(void **state)
+static void optimised_against_reference(void **state)
 {
 	(void)state;
-	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
 	static const char *const projectors[] = {"joseph", "voxel", "footprint"};
-	for (int l = 0; l < 4; l++) {
-		tomos_backend *backend = level(levels[l]);
-		if (!backend) {
-			printf("  %s: not on this processor, skipped\n", levels[l]);
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		tomos_backend *backend = open_level(test_backend(), cpu_levels[l]);
+		if (!backend)
 			continue;
-		}
 		double worst = 0;
 		for (int i = 0; i < CASES; i++) {
 			Case c = case_make(i);
@@ -66,7 +53,7 @@ static void tuned_against_shared(void **state)
 			tomos_geometry_free(c.scan);
 		}
 		printf("  optimised against reference kernels, %-6s: largest difference %.1e\n",
-			levels[l], worst);
+			cpu_levels[l], worst);
 		tomos_backend_close(backend);
 	}
 }
@@ -74,7 +61,7 @@ static void tuned_against_shared(void **state)
 static void levels_agree(void **state)
 {
 	(void)state;
-	tomos_backend *base = level("base"), *best = NULL;
+	tomos_backend *base = open_level(test_backend(), "base"), *best = NULL;
 	OK(tomos_backend_open(&best, "auto"));
 	double worst = 0;
 	for (int i = 0; i < CASES; i++) {
@@ -138,5 +125,6 @@ static void threads_do_not_matter(void **state)
 }
 
 #define TESTS(T) \
-	T(tuned_against_shared), T(levels_agree), T(marching_is_columns), T(threads_do_not_matter)
+	T(optimised_against_reference), T(levels_agree), T(marching_is_columns), \
+		T(threads_do_not_matter)
 TEST_MAIN(TESTS, NULL, NULL)

@@ -313,6 +313,12 @@ static void rejected(void **state)
 		"0 to 39");
 	tomos_op *fourier = s.op;
 	tomos_projector_options p = tomos_projector_defaults();
+	s.grid.step[2] = 1.5; /* slices are not as high as rows */
+	p.forward = "fourier";
+	OK(tomos_op_projector(&s.op, backend, &s.grid, s.scan, &p));
+	REJECTED(attempt(&s, "cgls", o), TOMOS_UNSUPPORTED, "not as high as detector rows");
+	tomos_op_free(s.op);
+	p.forward = "joseph";
 	OK(tomos_op_projector(&s.op, backend, &s.grid, s.scan, &p));
 	REJECTED(attempt(&s, "cgls", o), TOMOS_UNSUPPORTED, "that of --forward fourier is");
 	tomos_op_free(fourier);

@@ -4,6 +4,13 @@
 #include "base/base.h"
 #include "ops/cases.h"
 
+static const CpuLevel *best_level(void)
+{
+	const CpuLevel *level = NULL;
+	OK(cpu_level_choose(&level));
+	return level;
+}
+
 static const CpuLevel *level_named(const char *name)
 {
 	const CpuLevel *level = NULL;
@@ -124,13 +131,12 @@ static void compare(const CpuLevel *level, const int64_t n[3], int64_t rows, int
 }
 
 /* Sizes that are no multiples of vectors, of fewer planes than lanes, of one voxel. */
-static void like_the_shared_text(void **state)
+static void like_the_reference(void **state)
 {
 	(void)state;
-	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
 	static const int64_t sizes[][3] = {{33, 20, 41}, {5, 70, 3}, {1, 1, 1}, {16, 1, 64}};
-	for (int l = 0; l < 4; l++) {
-		const CpuLevel *level = level_named(levels[l]);
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		const CpuLevel *level = level_named(cpu_levels[l]);
 		for (int i = 0; level && i < 4; i++)
 			for (int clamp = 0; clamp < 2; clamp++) {
 				compare(level, sizes[i], 23, 75, 0.8, clamp);
@@ -143,8 +149,7 @@ static void like_the_shared_text(void **state)
 static void in_pieces(void **state)
 {
 	(void)state;
-	const CpuLevel *level = NULL;
-	OK(cpu_level_choose(&level));
+	const CpuLevel *level = best_level();
 	const int64_t n = case_slow() ? 90 : 170;
 	compare(level, (const int64_t[]){n, n, n}, n, n, 1, 0);
 	compare(level, (const int64_t[]){20, 400, 390}, 60, 90, 5, 1);
@@ -156,8 +161,7 @@ static void in_pieces(void **state)
 static void box_by_box(void **state)
 {
 	(void)state;
-	const CpuLevel *level = NULL;
-	OK(cpu_level_choose(&level));
+	const CpuLevel *level = best_level();
 	Case c = {.state = 3};
 	const int64_t n[3] = {30, 26, 37};
 	for (int axis = 0; axis < 3; axis++)
@@ -193,8 +197,7 @@ static void box_by_box(void **state)
 static void not_taken(void **state)
 {
 	(void)state;
-	const CpuLevel *level = NULL;
-	OK(cpu_level_choose(&level));
+	const CpuLevel *level = best_level();
 	Case c = {.state = 5};
 	tomos_view view = view_along(&c, 0, 1), far = view, point = view;
 	far.det[1] = 3e6;
@@ -213,8 +216,7 @@ static void not_taken(void **state)
 static void every_allocation_fails(void **state)
 {
 	(void)state;
-	const CpuLevel *level = NULL;
-	OK(cpu_level_choose(&level));
+	const CpuLevel *level = best_level();
 	Case c = {.state = 7};
 	for (int axis = 0; axis < 3; axis += 2)
 		for (int direction = FORWARD; direction <= ADJOINT; direction++) {
@@ -238,6 +240,5 @@ static void every_allocation_fails(void **state)
 }
 
 #define TESTS(T) \
-	T(like_the_shared_text), T(in_pieces), T(box_by_box), T(not_taken), \
-		T(every_allocation_fails)
+	T(like_the_reference), T(in_pieces), T(box_by_box), T(not_taken), T(every_allocation_fails)
 TEST_MAIN(TESTS, NULL, NULL)

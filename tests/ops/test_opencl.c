@@ -378,7 +378,7 @@ static void *call(void *user)
 	return NULL;
 }
 
-/* Threads that share an operator get each their own result; sums of rays are the same every
+/* Threads that use the same operator each get their own result; ray sums are the same every
  * time. */
 static void callers(void **state)
 {

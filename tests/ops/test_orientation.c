@@ -164,8 +164,8 @@ static void check_column(const char *model, int64_t x, int64_t y, int64_t cuts, 
 	tomos_geometry_free(scan);
 }
 
-/* column - axis = (x_index - cx) cos t - (y_index - cy) sin t. Sharing between two pixels keeps the
- * centre of mass exactly; the other models are looked at with much finer pixels. */
+/* column - axis = (x_index - cx) cos t - (y_index - cy) sin t. Linear interpolation between two
+ * pixels preserves the centre of mass exactly; other models are tested with much finer pixels. */
 static void column_formula(void **state)
 {
 	(void)state;

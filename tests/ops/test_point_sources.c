@@ -73,8 +73,7 @@ static Case random_case(int number)
 		random_view(&c, kind, size, distance, pixel, &views[i]);
 	snprintf(c.name, sizeof c.name, "case %d", number);
 	OK(tomos_geometry_views(&c.scan, rows, columns, views, 3));
-	c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
-	c.pixels = 3 * rows * columns;
+	case_count(&c);
 	return c;
 }
 
@@ -122,26 +121,18 @@ static void check_case(int number, tomos_backend *backend, double worst[3])
 static void every_level(void **state)
 {
 	(void)state;
-	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
-	for (int l = 0; l < 4; l++) {
-		tomos_backend *backend = NULL;
-		setenv("TOMOS_CPU", levels[l], 1);
-		if (tomos_backend_open(&backend, test_backend()) != TOMOS_OK) {
-			printf("  %s: not on this processor, skipped\n", levels[l]);
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		tomos_backend *backend = open_level(test_backend(), cpu_levels[l]);
+		if (!backend)
 			continue;
-		}
 		double worst[3] = {0};
 		for (int i = 0; i < CASES; i += case_slow() ? 13 : 1)
 			check_case(i, backend, worst);
 		printf("  %-6s: forward differs by %.1e, adjoint by %.1e, products by %.1e\n",
-			levels[l], worst[0], worst[1], worst[2]);
+			cpu_levels[l], worst[0], worst[1], worst[2]);
 		tomos_backend_close(backend);
 	}
-	unsetenv("TOMOS_CPU");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(every_level)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(every_level)
+TEST_MAIN(TESTS, NULL, NULL)

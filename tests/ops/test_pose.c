@@ -19,7 +19,7 @@ static double voxel(
 	return volume[k * w->stride[0] + (int64_t)i * w->stride[1] + (int64_t)j * w->stride[2]];
 }
 
-/* Joseph's sum of a ray in double precision. Other than joseph_ray it keeps the smallest weights,
+/* Joseph's sum of a ray in double precision. Unlike joseph_ray it keeps the smallest weights,
  * as differences of tiny steps need. */
 static double joseph_sum(const Plan *plan, const KernelRay *ray, const float *volume)
 {
@@ -174,16 +174,12 @@ static void check_level(const char *level)
 static void optimised(void **state)
 {
 	(void)state;
-	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
 	tomos_backend *usual = backend;
-	for (int l = 0; l < 4; l++) {
-		setenv("TOMOS_CPU", levels[l], 1);
-		tomos_status status = tomos_backend_open(&backend, test_backend());
-		unsetenv("TOMOS_CPU");
-		if (status == TOMOS_OK) {
-			check_level(levels[l]);
-			tomos_backend_close(backend);
-		}
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		backend = open_level(test_backend(), cpu_levels[l]);
+		if (backend)
+			check_level(cpu_levels[l]);
+		tomos_backend_close(backend);
 	}
 	backend = usual;
 }

@@ -1,6 +1,7 @@
 /* Cone beam on circles beside the reference kernels: back projection where views come in half or
  * quarter turns and where they do not, and Joseph's adjoint. */
 #include "backend/backend.h" /* first: cmocka makes a macro of fail() */
+#include "op/op.h"
 #include "ops/opened.h"
 
 static int has_turns(void)
@@ -65,11 +66,8 @@ static Case setup_case(const Setup *s, double pixel)
 	o.axis = &axis, o.axis_count = 1;
 	o.source_axis = &source_axis, o.source_axis_count = 1;
 	o.source_detector = &source_detector, o.source_detector_count = 1;
-	OK(tomos_geometry_make(&c.scan, &o));
-	OK(tomos_grid_centred(&c.grid, s->n[0], s->n[1], s->n[2], 1));
+	case_place(&c, &o, s->n);
 	c.grid.first[0] += s->shift;
-	c.voxels = s->n[0] * s->n[1] * s->n[2];
-	c.pixels = s->views * s->rows * s->columns;
 	snprintf(c.name, sizeof c.name, "%s", s->what);
 	return c;
 }
@@ -160,38 +158,35 @@ static Request whole_request(const Case *c, int kernel, const float *y)
 		.direction = ADJOINT};
 }
 
-static void turns_agree_with_the_shared_text(void **state)
+static void check_weights(const Setup *s, Direction direction, int turns)
+{
+	Case c = setup_case(s, 1.5);
+	float *from = case_data(&c, direction == FORWARD ? c.voxels : c.pixels);
+	Request r = whole_request(&c, KERNEL_voxel, from);
+	r.direction = direction;
+	for (r.weight = WEIGHT_RAY; r.weight <= WEIGHT_NONE; r.weight++)
+		check(&r, turns, NULL);
+	free(from);
+	tomos_geometry_free(c.scan);
+}
+
+static void rotated_views_agree_with_the_reference(void **state)
 {
 	(void)state;
-	for (int i = 0; i < SETUPS; i += CASE_RACES ? 4 : 1) {
-		Case c = setup_case(&setups[i], 1.5);
-		float *y = case_data(&c, c.pixels);
-		Request r = whole_request(&c, KERNEL_voxel, y);
-		for (r.weight = WEIGHT_RAY; r.weight <= WEIGHT_NONE; r.weight++)
-			check(&r, has_turns() ? setups[i].turns : 0, NULL);
-		free(y);
-		tomos_geometry_free(c.scan);
-	}
+	for (int i = 0; i < SETUPS; i += CASE_RACES ? 4 : 1)
+		check_weights(&setups[i], ADJOINT, has_turns() ? setups[i].turns : 0);
 }
 
 /* Forward, tilted detectors on a full circle project four views at once. */
 static void forward_agrees(void **state)
 {
 	(void)state;
-	for (int i = 0; i < SETUPS; i += CASE_SLOW ? 4 : 1) {
-		Case c = setup_case(&setups[i], 1.5);
-		float *x = case_data(&c, c.voxels);
-		Request r = whole_request(&c, KERNEL_voxel, x);
-		r.direction = FORWARD;
-		for (r.weight = WEIGHT_RAY; r.weight <= WEIGHT_NONE; r.weight++)
-			check(&r, 0, NULL);
-		free(x);
-		tomos_geometry_free(c.scan);
-	}
+	for (int i = 0; i < SETUPS; i += CASE_SLOW ? 4 : 1)
+		check_weights(&setups[i], FORWARD, 0);
 }
 
 /* Rays that are nearer to each other than voxels, or farther apart. */
-static void adjoint_agrees_with_the_shared_text(void **state)
+static void adjoint_agrees_with_the_reference(void **state)
 {
 	(void)state;
 	static const double pixels[] = {1.5, 1.35, 2.1, 1.1, 0.6, 3.3};
@@ -249,7 +244,39 @@ static void little_memory(void **state)
 	backend = all;
 }
 
+/* Sums of the rows of a projector, of which a quarter is computed where views come in quarter
+ * turns. */
+static void row_sums(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SETUPS; i++) {
+		Case c = setup_case(&setups[i], 1.5);
+		float *sums[2], *ones, *host = malloc(2 * (size_t)c.pixels * sizeof *host);
+		tomos_op *op;
+		double largest = 0;
+		OK(tomos_op_projector(&op, backend, &c.grid, c.scan, NULL));
+		OK(vector_new(&ones, &op->domain, "ones"));
+		OK(vector_fill(&op->domain, 1, ones));
+		for (int k = 0; k < 2; k++) {
+			const tomos_array to = tomos_array_of(
+				host + k * c.pixels, c.scan->count, c.scan->rows, c.scan->columns);
+			OK(vector_new(&sums[k], &op->range, "sums"));
+			OK(k ? op_row_sums(op, ones, sums[k]) : op_forward(op, ones, sums[k]));
+			OK(vector_download(&op->range, sums[k], &to));
+			vector_free(sums[k], &op->range);
+		}
+		for (int64_t j = 0; j < c.pixels; j++)
+			largest = fmax(largest, fabsf(host[j]));
+		for (int64_t j = 0; j < c.pixels; j++)
+			assert_float_equal(host[j], host[j + c.pixels], 1e-5 * largest);
+		vector_free(ones, &op->domain);
+		tomos_op_free(op);
+		tomos_geometry_free(c.scan);
+		free(host);
+	}
+}
+
 #define TESTS(T) \
-	T(turns_agree_with_the_shared_text), T(forward_agrees), \
-		T(adjoint_agrees_with_the_shared_text), T(boxes), T(little_memory)
+	T(rotated_views_agree_with_the_reference), T(forward_agrees), \
+		T(adjoint_agrees_with_the_reference), T(boxes), T(little_memory), T(row_sums)
 TEST_MAIN(TESTS, open_backend, close_backend)

@@ -96,8 +96,7 @@ static Case random_scan(int number)
 	for (int64_t i = 0; i < count; i++)
 		views[i] = random_view(&c, sort, size, 1 / ratio, aspect);
 	OK(tomos_geometry_views(&c.scan, rows, columns, views, count));
-	c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
-	c.pixels = count * rows * columns;
+	case_count(&c);
 	snprintf(c.name, sizeof c.name, "scan %d", number);
 	return c;
 }
@@ -148,15 +147,11 @@ static void check_model(tomos_backend *backend, const char *level, const char *m
 static void every_level(void **state)
 {
 	(void)state;
-	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
 	static const char *const models[] = {"footprint", "joseph", "voxel"};
-	for (int l = 0; l < 4; l++) {
-		tomos_backend *backend = NULL;
-		setenv("TOMOS_CPU", levels[l], 1);
-		tomos_status status = tomos_backend_open(&backend, test_backend());
-		unsetenv("TOMOS_CPU");
-		for (int m = 0; status == TOMOS_OK && m < 3; m++)
-			check_model(backend, levels[l], models[m]);
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		tomos_backend *backend = open_level(test_backend(), cpu_levels[l]);
+		for (int m = 0; backend && m < 3; m++)
+			check_model(backend, cpu_levels[l], models[m]);
 		tomos_backend_close(backend);
 		if (!test_repeats()) /* a device does not have these levels */
 			return;

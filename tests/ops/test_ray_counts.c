@@ -1,5 +1,5 @@
-/* How many rays meet a voxel, which CAV and DROP divide by, is the same whatever the last bits of
- * the geometry are and however the matrix is kept. */
+/* The number of rays that meet a voxel, by which CAV and DROP divide, depends neither on rounding
+ * in the geometry nor on how the matrix is stored. */
 #include "op/op.h"
 #include "ops/cases.h"
 

@@ -42,10 +42,7 @@ static void make_size(Case *c, const Size *size)
 		o.pixel = 1.5;
 	}
 	o.start = 0.3;
-	OK(tomos_geometry_make(&c->scan, &o));
-	OK(tomos_grid_centred(&c->grid, size->n[0], size->n[1], size->n[2], 1));
-	c->voxels = size->n[0] * size->n[1] * size->n[2];
-	c->pixels = size->views * size->rows * size->columns;
+	case_place(c, &o, size->n);
 }
 
 static void check_finite(const float *data, int64_t count)
@@ -125,9 +122,8 @@ static void around_2048(void **state)
 	check_size(&(Size){"cone", {5, 6, 2047}, 2048, 7, 1}, 2);
 }
 
-/* Detector and grid arranged so that rays lie in the faces between voxels, but for rounding: line
- * and line-march still are the same weights, and forward and adjoint, which cuts the grid in slabs,
- * too. */
+/* Rays that lie in the faces between voxels, up to rounding: line and line-march still have the
+ * same weights, and so do forward and adjoint, which divides the grid into slabs. */
 static void rays_in_faces(void **state)
 {
 	(void)state;

@@ -164,8 +164,7 @@ static void algorithms(void **state)
 		tomos_geometry_free(c.scan);
 		OK(tomos_geometry_make(&c.scan, &so));
 		OK(tomos_grid_for(&c.grid, c.scan, NULL));
-		c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
-		c.pixels = so.rows * so.columns * so.views;
+		case_count(&c);
 		float *data = case_data(&c, c.pixels);
 		float *wanted = calloc((size_t)c.voxels, sizeof *wanted);
 		float *got = calloc((size_t)c.voxels, sizeof *got);

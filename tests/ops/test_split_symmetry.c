@@ -40,11 +40,8 @@ static Case setup_case(const Setup *s)
 		o.source_axis = &axis, o.source_axis_count = 1;
 		o.source_detector = &detector, o.source_detector_count = 1;
 	}
-	OK(tomos_geometry_make(&c.scan, &o));
-	OK(tomos_grid_centred(&c.grid, s->n[0], s->n[1], s->n[2], 1));
+	case_place(&c, &o, s->n);
 	c.grid.first[0] += s->shift;
-	c.voxels = s->n[0] * s->n[1] * s->n[2];
-	c.pixels = s->views * s->rows * s->columns;
 	return c;
 }
 

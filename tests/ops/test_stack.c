@@ -62,14 +62,11 @@ static Case make_case(const Size *size)
 	o.angles = angles, o.angles_count = size->views;
 	o.axis = axis, o.axis_count = size->views;
 	o.axis_row = axis_row, o.axis_row_count = size->views;
-	OK(tomos_geometry_make(&c.scan, &o));
-	OK(tomos_grid_centred(&c.grid, size->n[0], size->n[1], size->n[2], 1));
+	case_place(&c, &o, size->n);
 	if (size->down)
 		c.grid.first[2] *= -1, c.grid.step[2] *= -1;
 	if (size->across < 2)
 		case_turn(&c, size->across);
-	c.voxels = size->n[0] * size->n[1] * size->n[2];
-	c.pixels = size->rows * size->columns * size->views;
 	snprintf(c.name, sizeof c.name, "%s", size->name);
 	return c;
 }
@@ -150,17 +147,12 @@ static void check_sizes(int step)
 static void every_level(void **state)
 {
 	(void)state;
-	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
-	for (int l = 0; l < COUNT(levels); l++) {
-		setenv("TOMOS_CPU", levels[l], 1);
-		if (tomos_backend_open(&backend, "cpu") == TOMOS_OK) {
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		backend = open_level("cpu", cpu_levels[l]);
+		if (backend)
 			check_sizes(CASE_RACES ? 3 : 1);
-			tomos_backend_close(backend);
-		} else {
-			printf("  %s: not on this processor, skipped\n", levels[l]);
-		}
+		tomos_backend_close(backend);
 	}
-	unsetenv("TOMOS_CPU");
 }
 
 /* Along the axes of the grid a projection is the sum of its voxels, for every model. */
@@ -255,10 +247,9 @@ static void check_slices(Case *c, int kernel, int64_t low, int64_t high)
 static void neighbours_do_not_matter(void **state)
 {
 	(void)state;
-	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
-	for (int l = 0; l < COUNT(levels); l++) {
-		setenv("TOMOS_CPU", levels[l], 1);
-		if (tomos_backend_open(&backend, "cpu") != TOMOS_OK)
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		backend = open_level("cpu", cpu_levels[l]);
+		if (!backend)
 			continue;
 		for (int k = 0; k < 4 * COUNT(kernels); k++) {
 			Case c = make_case(&sizes[k % 2 ? ODD : FANS]);
@@ -270,7 +261,6 @@ static void neighbours_do_not_matter(void **state)
 		tomos_geometry_free(c.scan);
 		tomos_backend_close(backend);
 	}
-	unsetenv("TOMOS_CPU");
 }
 
 static void threads_do_not_matter(void **state)

@@ -15,7 +15,8 @@ static const struct {
 } cones[] = {{"voxel", STACK_VIEWS, 400, 600, "voxel_back_circle_4", "voxel_back_cone"},
 	{"voxel", 10, 400, 600, "voxel_back_circle_2", "voxel_back_cone"},
 	{"voxel", 9, 400, 600, "voxel_back_cone", "voxel_back_cone"},
-	{"voxel", 8, 60, 90, "voxel_back_upright", "voxel_back_upright"},
+	{"voxel", 8, 60, 90, "voxel_back_circle_4", "voxel_back_cone"},
+	{"voxel", 8, 60, 300, "voxel_back_upright", "voxel_back_upright"},
 	{"joseph", STACK_VIEWS, 200, 300, "joseph_back_cone", "joseph_back_cone"}};
 
 /* An array here, and the same in the backend's memory. */
@@ -31,16 +32,6 @@ typedef struct {
 	Data x, y, rays, mask, now, sum, under, ones;
 } Setting;
 
-static tomos_backend *level(const char *name)
-{
-	tomos_backend *backend = NULL;
-	setenv("TOMOS_CPU", name, 1);
-	if (tomos_backend_open(&backend, "cpu") != TOMOS_OK)
-		backend = NULL;
-	unsetenv("TOMOS_CPU");
-	return backend;
-}
-
 /* Slices across z, y or x, as many as kernels want that share weights between them. */
 static Case stack_case(int number)
 {
@@ -52,8 +43,7 @@ static Case stack_case(int number)
 	OK(tomos_grid_centred(&c.grid, 40, 33, 37, 1));
 	if (number % 3 > 0)
 		case_turn(&c, number % 3 - 1);
-	c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
-	c.pixels = (int64_t)STACK_VIEWS * 37 * 45;
+	case_count(&c);
 	return c;
 }
 
@@ -67,8 +57,7 @@ static Case cone_case(int number)
 	OK(tomos_geometry_cone(&c.scan, 50, 60, 1.5, cones[cone].source, cones[cone].detector,
 		angles, cones[cone].views));
 	OK(tomos_grid_centred(&c.grid, 33, 33, 37, 1));
-	c.voxels = c.grid.n[0] * c.grid.n[1] * c.grid.n[2];
-	c.pixels = (int64_t)cones[cone].views * 50 * 60;
+	case_count(&c);
 	return c;
 }
 
@@ -85,8 +74,7 @@ static Case any_case(int number)
 	double angles[7] = {0.1, 0.5, 0.9, 1.3, 1.7, 2.1, 2.5};
 	OK(tomos_geometry_parallel(&c.scan, 1, 150, 0.9, angles, 7));
 	OK(tomos_grid_centred(&c.grid, 131, 117, 1, 1));
-	c.voxels = (int64_t)131 * 117;
-	c.pixels = (int64_t)7 * 150;
+	case_count(&c);
 	return c;
 }
 
@@ -273,14 +261,10 @@ static void try_cases(tomos_backend *backend, const char *name, bool device)
 static void one_pass_is_two(void **state)
 {
 	(void)state;
-	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
-	for (int l = 0; l < COUNT(levels); l++) {
-		tomos_backend *backend = level(levels[l]);
-		if (!backend) {
-			printf("  %s: not on this processor, skipped\n", levels[l]);
-			continue;
-		}
-		try_cases(backend, levels[l], false);
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		tomos_backend *backend = open_level("cpu", cpu_levels[l]);
+		if (backend)
+			try_cases(backend, cpu_levels[l], false);
 		tomos_backend_close(backend);
 	}
 }
@@ -355,7 +339,7 @@ static void cone_beam(void **state)
 static void not_with_many_views(void **state)
 {
 	(void)state;
-	tomos_backend *backend = level("base");
+	tomos_backend *backend = open_level("cpu", "base");
 	Case c = any_case(CASES);
 	tomos_op *op;
 	float *x = case_data(&c, c.voxels), *y = case_data(&c, c.pixels), first = x[0];
@@ -374,7 +358,7 @@ static void not_with_many_views(void **state)
 static void memory(void **state)
 {
 	(void)state;
-	tomos_backend *backend = level("base");
+	tomos_backend *backend = open_level("cpu", "base");
 	Setting s = setting_make(CASES, 1, backend);
 	FusedUpdate step = {.a = 1, .low = -1, .high = 1, .average = true};
 	int64_t live = mem_live();

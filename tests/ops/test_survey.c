@@ -1,7 +1,6 @@
 /* Every geometry of the survey has an optimised kernel, on every instruction set of this processor
  * and on GPUs. Only the choice of the kernel is made, without data; that of CUDA kernels needs no
  * GPU either. */
-#include <dlfcn.h>
 #include "backend/device_module.h"
 #include "ops/cases.h"
 #include "survey.h"
@@ -124,17 +123,13 @@ static void none_wrong(int wrong)
 static void test_cpu(void **state)
 {
 	(void)state;
-	static const char *const levels[] = {"base", "avx2", "avx512", "neon"};
 	int wrong = 0;
-	for (int i = 0; i < COUNT(levels); i++) {
-		tomos_backend *backend;
+	for (int i = 0; i < CPU_LEVELS; i++) {
+		tomos_backend *backend = open_level("cpu", cpu_levels[i]);
 		char where[32];
-		setenv("TOMOS_CPU", levels[i], 1);
-		tomos_status status = tomos_backend_open(&backend, "cpu");
-		unsetenv("TOMOS_CPU");
-		if (status != TOMOS_OK)
+		if (!backend)
 			continue;
-		snprintf(where, sizeof where, "cpu/%s", levels[i]);
+		snprintf(where, sizeof where, "cpu/%s", cpu_levels[i]);
 		wrong += check_all(backend, where);
 		tomos_backend_close(backend);
 	}
@@ -143,37 +138,13 @@ static void test_cpu(void **state)
 
 /* ---- CUDA without a GPU ---------------------------------------------------------------------- */
 
-static void set_message(const char *message)
-{
-	print_message("%s\n", message);
-}
-
-static const BackendType *cuda_type(void)
-{
-	static const ModuleHost host = {.version = TOMOS_VERSION,
-		.set_message = set_message,
-		.alloc = mem_alloc,
-		.zeroed = mem_zeroed,
-		.release = mem_free,
-		.parallel_for = parallel_for,
-		.tune_wanted = tune_wanted};
-	const char *folder = getenv("TOMOS_MODULES");
-	char path[4096];
-	ModuleOpen *open;
-	snprintf(path, sizeof path, "%s/libtomos_cuda.so", folder ? folder : ".");
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	void *symbol = library ? dlsym(library, "tomos_module_open") : NULL;
-	memcpy(&open, &symbol, sizeof open);
-	return open ? open(&host) : NULL;
-}
-
 static void test_cuda(void **state)
 {
 	(void)state;
 	static const char *const capabilities[] = {"75", "80", "86", "90"};
-	tomos_backend backend = {.type = cuda_type()};
+	tomos_backend backend = {.type = NULL};
 	int wrong = 0;
-	if (!backend.type) {
+	if (module_load("cuda", &backend.type) != TOMOS_OK) {
 		print_message("skipped: there is no CUDA backend in this build\n");
 		skip();
 	}

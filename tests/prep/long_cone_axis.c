@@ -84,13 +84,5 @@ static void test_fan(void **state)
 	campaign(ARC_FULL, false, 1, 0.1, 0.25);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_full),
-		cmocka_unit_test(test_short),
-		cmocka_unit_test(test_offset),
-		cmocka_unit_test(test_fan),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(test_full), T(test_short), T(test_offset), T(test_fan)
+TEST_MAIN(TESTS, NULL, NULL)

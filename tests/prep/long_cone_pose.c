@@ -149,12 +149,5 @@ static void test_offset(void **state)
 	campaign(ARC_OFFSET, scans_asked());
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_full),
-		cmocka_unit_test(test_short),
-		cmocka_unit_test(test_offset),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(test_full), T(test_short), T(test_offset)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -46,16 +46,14 @@ static inline tomos_phantom *scene_phantom(double reach)
 	return phantom;
 }
 
-static inline Scene scene_make(
-	int64_t views, int64_t rows, int64_t columns, double axis, double degrees, double reach)
+/* The scan from views at given angles, which it takes. */
+static inline Scene scene_at(double *angles, int64_t views, int64_t rows, int64_t columns,
+	double axis, double degrees, double reach)
 {
-	Scene s = {views, rows, columns, views * rows * columns, axis, degrees, NULL, NULL, {0}};
+	Scene s = {views, rows, columns, views * rows * columns, axis, degrees, angles, NULL, {0}};
 	tomos_phantom *phantom = scene_phantom(reach);
 	tomos_scan_options o = tomos_scan_defaults();
 	tomos_geometry *scan;
-	s.angles = malloc((size_t)views * sizeof *s.angles);
-	for (int64_t i = 0; i < views; i++)
-		s.angles[i] = degrees * M_PI / 180 * (double)i / (double)views;
 	s.data = malloc((size_t)s.count * sizeof *s.data);
 	s.array = tomos_array_of(s.data, views, rows, columns);
 	o.rows = rows, o.columns = columns;
@@ -66,6 +64,15 @@ static inline Scene scene_make(
 	tomos_geometry_free(scan);
 	tomos_phantom_free(phantom);
 	return s;
+}
+
+static inline Scene scene_make(
+	int64_t views, int64_t rows, int64_t columns, double axis, double degrees, double reach)
+{
+	double *angles = malloc((size_t)views * sizeof *angles);
+	for (int64_t i = 0; i < views; i++)
+		angles[i] = degrees * M_PI / 180 * (double)i / (double)views;
+	return scene_at(angles, views, rows, columns, axis, degrees, reach);
 }
 
 static inline void scene_free(Scene *s)

@@ -117,7 +117,7 @@ static Scene noisy_scene(int64_t views, int64_t rows, double axis, double radius
 	return s;
 }
 
-/* Half a turn, one row, few views: parts of the row's spectrum say how far off the axis may be. */
+/* Half a turn, one row, few views: parts of the spectrum give an estimate of the axis error. */
 static void test_error_one_row(void **state)
 {
 	(void)state;

@@ -171,7 +171,54 @@ static void kinds_of_scans(void **state)
 	scene_free(&s);
 }
 
+/* Golden ratio, every angle three times, random angles, and views that are left out. */
+static double uneven_angle(int kind, int64_t i, int64_t views, double arc)
+{
+	static uint32_t seed = 1;
+	double even = arc * (double)i / (double)views, golden = 0.6180339887498949 * (double)i;
+	seed = seed * 1664525 + 1013904223;
+	switch (kind) {
+	case 0:
+		return arc * (golden - floor(golden));
+	case 1:
+		return arc * (double)(i / 3) / (double)(views / 3);
+	case 2:
+		return arc * (double)(seed >> 8) / (1 << 24);
+	default:
+		return even + (i % 5 == 4 ? 0.8 * arc / (double)views : 0);
+	}
+}
+
+static void uneven_angles(void **state)
+{
+	(void)state;
+	enum { VIEWS = 360, KINDS = 4 };
+	for (int k = 0; k < 2 * KINDS; k++)
+		for (int m = 0; m < 3; m++) {
+			static const char *const methods[] = {"auto", "pairs", "vo"};
+			tomos_axis_options o = tomos_axis_defaults();
+			tomos_axis axis = {.bytes = sizeof axis};
+			double *angles = malloc(VIEWS * sizeof *angles),
+			       arc = k < KINDS ? 180 : 360;
+			for (int64_t i = 0; i < VIEWS; i++)
+				angles[i] = M_PI / 180 * uneven_angle(k % KINDS, i, VIEWS, arc);
+			Scene s = scene_at(angles, VIEWS, 1, COLUMNS, 61.3, arc, 46);
+			o.axis_method = methods[m];
+			tomos_status status =
+				tomos_axis_find(&axis, NULL, &s.array, s.angles, &o, NULL);
+			if (status == TOMOS_BAD_VALUE && m == 1 && k % KINDS == 2) {
+				scene_free(&s); /* the ends of random angles need be no pair */
+				continue;
+			}
+			OK(status);
+			printf("  kind %d, %g degrees, %s: off by %+.4f, standard error %.4f\n",
+				k % KINDS, arc, methods[m], axis.column - 61.3, axis.error);
+			assert_value("axis", axis.column, 61.3, fmin(0.2, 5 * axis.error));
+			scene_free(&s);
+		}
+}
+
 #define TESTS(T) \
 	T(tops_and_errors), T(confidences), T(ends), T(turns), T(pairs), T(kinds_of_scans), \
-		T(wedge), T(pictures)
+		T(wedge), T(pictures), T(uneven_angles)
 TEST_MAIN(TESTS, NULL, NULL)

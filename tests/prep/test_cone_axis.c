@@ -290,19 +290,8 @@ static void test_memory(void **state)
 	cone_scene_free(&s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_orbit),
-		cmocka_unit_test(test_normal),
-		cmocka_unit_test(test_axis),
-		cmocka_unit_test(test_direction_given),
-		cmocka_unit_test(test_mirrored),
-		cmocka_unit_test(test_sharpness),
-		cmocka_unit_test(test_rejected),
-		cmocka_unit_test(test_pose),
-		cmocka_unit_test(test_pose_arcs),
-		cmocka_unit_test(test_memory),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) \
+	T(test_orbit), T(test_normal), T(test_axis), T(test_direction_given), T(test_mirrored), \
+		T(test_sharpness), T(test_rejected), T(test_pose), T(test_pose_arcs), \
+		T(test_memory)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -112,17 +112,24 @@ static void compare(
 	free(device.data);
 }
 
+/* With the views stored in this type. */
+static Scan stored_scan(const int64_t n[3], double light, bool spoilt, StoredType type)
+{
+	Scan s = scan_make(n, light, spoilt);
+	frames_store(&s.views, type, false, LAYOUT_WHOLE);
+	frames_store(&s.flats, STORED_UINT16, false, LAYOUT_WHOLE);
+	frames_store(&s.darks, STORED_UINT16, false, LAYOUT_WHOLE);
+	return s;
+}
+
 static void run_case(tomos_backend *b, const PrepCase *c, const int64_t n[3], bool spoilt)
 {
 	tomos_prep_options o = tomos_prep_defaults();
 	c->set(&o);
 	if (c->light < 0)
 		o.quantity = "transmission";
-	Scan s = scan_make(n, c->light, spoilt);
 	StoredType type = c->light > 0 ? STORED_UINT16 : STORED_FLOAT32;
-	frames_store(&s.views, type, false, LAYOUT_WHOLE);
-	frames_store(&s.flats, STORED_UINT16, false, LAYOUT_WHOLE);
-	frames_store(&s.darks, STORED_UINT16, false, LAYOUT_WHOLE);
+	Scan s = stored_scan(n, c->light, spoilt, type);
 	compare(b, &s, &o, c->light > 0, c->name);
 	scan_free(&s);
 }
@@ -181,10 +188,7 @@ static void test_shifts(void **state)
 	tomos_prep_options o = tomos_prep_defaults();
 	o.shift_x = shift_list[0], o.shift_y = shift_list[1];
 	o.shift_x_count = o.shift_y_count = n[0];
-	Scan s = scan_make(n, 30000, true);
-	frames_store(&s.views, STORED_UINT16, false, LAYOUT_WHOLE);
-	frames_store(&s.flats, STORED_UINT16, false, LAYOUT_WHOLE);
-	frames_store(&s.darks, STORED_UINT16, false, LAYOUT_WHOLE);
+	Scan s = stored_scan(n, 30000, true, STORED_UINT16);
 	if (b)
 		compare(b, &s, &o, true, "shifts of each view");
 	scan_free(&s);
@@ -225,10 +229,7 @@ static void test_scaled(void **state)
 	tomos_backend *b = open_device();
 	const int64_t n[3] = {19, 7, 45};
 	tomos_prep_options o = tomos_prep_defaults();
-	Scan s = scan_make(n, 3000, false);
-	frames_store(&s.views, STORED_UINT16, false, LAYOUT_WHOLE);
-	frames_store(&s.flats, STORED_UINT16, false, LAYOUT_WHOLE);
-	frames_store(&s.darks, STORED_UINT16, false, LAYOUT_WHOLE);
+	Scan s = stored_scan(n, 3000, false, STORED_UINT16);
 	s.views.scale = 0.5, s.views.offset = 21;
 	for (int64_t i = 0; i < n[0] * n[1] * n[2]; i++)
 		s.views.values[i] = (float)(21 + 0.5 * (double)s.views.values[i]);
@@ -246,10 +247,7 @@ static void test_margins(void **state)
 	const int64_t n[3] = {20, 12, 40};
 	tomos_prep_options o = tomos_prep_defaults();
 	set_all(&o);
-	Scan s = scan_make(n, 30000, true);
-	frames_store(&s.views, STORED_UINT16, false, LAYOUT_WHOLE);
-	frames_store(&s.flats, STORED_UINT16, false, LAYOUT_WHOLE);
-	frames_store(&s.darks, STORED_UINT16, false, LAYOUT_WHOLE);
+	Scan s = stored_scan(n, 30000, true, STORED_UINT16);
 	if (b) {
 		Prepared host = on_host(&s, &o, true);
 		Prepared device = on_device(b, &s, &o, true, 1, 3, 5);

@@ -265,8 +265,8 @@ static void shifts(void **state)
 		}
 }
 
-/* One shift, of columns or of rows, is for all views, and the whole preparation takes it as the
- * step does. */
+/* A single shift, of columns or of rows, applies to all views, in the step alone and in the whole
+ * preparation. */
 static void shift_of_all_views(void **state)
 {
 	(void)state;

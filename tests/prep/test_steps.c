@@ -36,7 +36,7 @@ static void test_normalize(void **state)
 	}
 }
 
-/* How far the result is with the drift of the light treated in that way. */
+/* The error of the result with this correction of the drift of the light. */
 static double drift_error(const char *drift)
 {
 	Scene s = plain_scene();

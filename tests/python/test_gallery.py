@@ -40,6 +40,11 @@ def test_offset_detector(tmp_path):
     assert offset < 1.3 * wide and middle > 2 * wide
 
 
+def test_by_fourier(tmp_path):
+    ramp, hann = run("by_fourier", tmp_path, size=64)
+    assert 0.2 > ramp > 2 * hann > 0.01
+
+
 def test_axis_search(tmp_path):
     found, true = run("axis_search", tmp_path, size=64)
     assert abs(found - true) < 0.2
@@ -52,7 +57,7 @@ def test_scans(tmp_path):
 def test_every_script_has_its_picture_on_the_page():
     page = (GALLERY.parent / "gallery.md").read_text()
     scripts = sorted(p.stem for p in GALLERY.glob("*.py") if p.stem != "pictures")
-    assert len(scripts) == 6
+    assert len(scripts) == 7
     for name in scripts:
         assert f"gallery/{name}.py" in page and f"gallery/{name}.png" in page
         assert 1000 < (GALLERY / f"{name}.png").stat().st_size < 100_000

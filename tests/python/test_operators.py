@@ -28,7 +28,7 @@ SCANS = {
 def test_dot(kind, model, rng):
     """<A x, y> = <x, A' y>, as ODL and CIL test it."""
     if model == "fourier" and kind not in ("parallel", "stack"):
-        with pytest.raises(tomos.Unsupported, match="not parallel|do not stay in slices"):
+        with pytest.raises(tomos.Unsupported, match="not parallel|do not stay in planes"):
             tomos.Projector(None, SCANS[kind](), model=model)
         return
     A = tomos.Projector(None, SCANS[kind](), model=model)

@@ -162,13 +162,8 @@ def test_region(show, folder):
     """A rectangle has the mean, the deviation and the range of its voxels, also on the next slice."""
     volume, page = np.load(folder / "first.npy"), show(folder / "first.npy", folder / "second.npy")
     page.page.click("[data-mode='a']")
-    mouse = page.page.mouse
     page.page.keyboard.press("r")
-    mouse.move(*page.at(0, 14, 20))
-    mouse.down()
-    mouse.move(*page.at(0, 9, 8))
-    mouse.move(*page.at(0, 8, 5))
-    mouse.up()
+    page.drag(0, (14, 20), (9, 8), (8, 5))
     second = np.load(folder / "second.npy")
     for z in (10, 11):
         page.wait(f"tomosView.region.results && Math.abs(tomosView.region.results[0].mean - {volume[z, 8:15, 5:21].mean()}) < 1e-6")
@@ -212,13 +207,8 @@ def test_slice_boxes_and_colour_bar(show, folder):
 def test_profile(show, folder):
     """A line along a row has the values of the row; they are saved as CSV."""
     volume, page = np.load(folder / "first.npy"), show(folder / "first.npy")
-    mouse = page.page.mouse
     page.page.keyboard.press("l")
-    mouse.move(*page.at(0, 8, 3))
-    mouse.down()
-    mouse.move(*page.at(0, 8, 12))
-    mouse.move(*page.at(0, 8, 22))
-    mouse.up()
+    page.drag(0, (8, 3), (8, 12), (8, 22))
     page.wait("tomosView.profile.data && tomosView.profile.data.points.length === 20")
     assert np.allclose(page.js("tomosView.profile.data.values[0]"), volume[10, 8, 3:23], rtol=1e-6)
     with page.page.expect_download() as download:

@@ -126,6 +126,14 @@ class Page:
         return (box["x"] + box["width"] / 2 + (column - (SHAPE[h] - 1) / 2) * state["zoom"] * state["s"][h],
                 box["y"] + box["height"] / 2 + up * (row - (SHAPE[v] - 1) / 2) * state["zoom"] * state["s"][v])
 
+    def drag(self, axis, first, *places):
+        """Moves over voxels (row, column) of a plane with the button held down."""
+        self.page.mouse.move(*self.at(axis, *first))
+        self.page.mouse.down()
+        for place in places:
+            self.page.mouse.move(*self.at(axis, *place))
+        self.page.mouse.up()
+
     def close(self):
         faults = self.faults
         self.page.close()

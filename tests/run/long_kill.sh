@@ -4,27 +4,50 @@
 # message; never a wrong volume with status 0.
 #
 #   long_kill.sh COMMAND        TOMOS_KILLS: how many (500)   TOMOS_SEED: of what is random (1)
+#   TOMOS_KILL_MEMORY: limit of the runs (13M)   TOMOS_KILL_SCAN: size of the scan
+#   TOMOS_KILL_ONLY: "volume.h5 slices/", some of the outputs   TOMOS_KILL_ROUNDING: by which iterates may differ (0)
+# On a GPU several slabs of data in its memory take a larger scan, and no limit, and the order of its sums is not fixed:
+#   TOMOS_KILL_MEMORY=0 TOMOS_KILL_SCAN="--columns 256 --rows 128 --views 200" TOMOS_KILL_ROUNDING=1e-6
 set -u
 tomos=$(readlink -f "$1")
 kills=${TOMOS_KILLS:-500}
 RANDOM=${TOMOS_SEED:-1}
+memory=${TOMOS_KILL_MEMORY:-13M}
+rounding=${TOMOS_KILL_ROUNDING:-0}
+scan=${TOMOS_KILL_SCAN:---columns 96 --rows 64 --views 100}
 # A disk would spend most of the time on bringing small files to it.
 scratch=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")")
-trap 'rm -rf "$scratch"' EXIT
+begun=0 resumed=0 damaged=0 again=0 messages=0 failed=0
+finish() {
+	echo "$begun killed, what was left of $damaged damaged; $resumed went on from finished slices," \
+		"$again with a warning, $messages ended with a message; $failed failed"
+	rm -rf "$scratch"
+}
+trap finish EXIT
+trap 'exit 1' TERM
 cd "$scratch" || exit 1
 # Noise, so that all slices differ.
-"$tomos" project shepp-logan --columns 96 --rows 64 --views 100 --noise 0.05 -q -o scan.h5 || exit 1
+# shellcheck disable=SC2086
+"$tomos" project shepp-logan $scan --noise 0.05 -q -o scan.h5 || exit 1
 formats=("volume.h5" "packed.h5 --compress 1" "volume.npy" "volume.tif" "slices/" "volume.mha"
-	"volume.mhd" "volume.raw" "counts.npy --type uint16" "counts/ --type uint8"
-	"iterated.npy --memory 97M --method sirt --iterations 3" "iterated.h5 --memory 97M --method sirt --iterations 3")
+	"volume.mhd" "volume.raw" "volume.ome.zarr --memory ${memory/13M/24M}" "counts.npy --type uint16"
+	"counts/ --type uint8" "iterated.npy --memory ${memory/13M/97M} --method sirt --iterations 3"
+	"iterated.h5 --memory ${memory/13M/97M} --method sirt --iterations 3")
 
-begun=0 resumed=0 damaged=0 again=0 messages=0 failed=0
+if [ "${TOMOS_KILL_ONLY:-}" ]; then
+	chosen=()
+	for row in "${formats[@]}"; do
+		[[ " $TOMOS_KILL_ONLY " == *" ${row%% *} "* ]] && chosen+=("$row")
+	done
+	formats=("${chosen[@]}")
+fi
+
 bad() {
 	echo "FAILED: $out, case $case, $moment ms${damage:+, $damage}: $1"
 	cat err
 	failed=$((failed + 1))
 }
-recon() { (cd work && "$tomos" recon ../scan.h5 --memory 13M "$@" -o "$out" $options) >said 2>err; }
+recon() { (cd work && "$tomos" recon ../scan.h5 --memory "$memory" "$@" -o "$out" $options) >said 2>err; }
 random() { echo $(((RANDOM * 32768 + RANDOM) % ($1 > 0 ? $1 : 1))); }
 
 # One of the files that were left, cut off, with zeros in it, with a bit flipped, longer, or gone.
@@ -55,13 +78,23 @@ damage_one() {
 	damaged=$((damaged + 1))
 }
 
-# What ended well. HDF5 files hold the command, which may say --resume, so their numbers are compared.
+# HDF5 and Zarr files hold the command, which may say --resume, so their numbers are compared.
+holds_command() { [ "${out%.h5}" != "$out" ] || [ "${out%.zarr}" != "$out" ]; }
+
+# What ended well.
 compare() {
-	if [ "${out%.h5}" = "$out" ]; then
+	if [ "${out#iterated}" != "$out" ] && [ "$rounding" != 0 ]; then
+		"$tomos" compare "whole/$out" "work/$out" --max "$rounding" >different 2>&1 ||
+			bad "other numbers: $(cat different)"
+		[ "$(ls -A work)" = "$out" ] || bad "other files: $(ls -A work)"
+		return
+	fi
+	if ! holds_command; then
 		diff -r whole work >different 2>&1 || bad "other files: $(head -3 different)"
 		return
 	fi
-	"$tomos" info "work/$out" --verify >different 2>&1 || bad "not what was written: $(cat different)"
+	[ "${out%.h5}" = "$out" ] || "$tomos" info "work/$out" --verify >different 2>&1 ||
+		bad "not what was written: $(cat different)"
 	rm -f numbers.npy
 	"$tomos" convert -q "work/$out" numbers.npy 2>err && cmp -s whole.npy numbers.npy || bad "other numbers"
 	[ "$(ls -A work)" = "$out" ] || bad "other files: $(ls -A work)"
@@ -76,12 +109,12 @@ for number in "${!formats[@]}"; do
 	span=$((($(date +%s%N) - begin) / 1000000))
 	mv work whole
 	rm -f whole.npy
-	[ "${out%.h5}" = "$out" ] || "$tomos" convert -q "whole/$out" whole.npy || exit 1
+	! holds_command || "$tomos" convert -q "whole/$out" whole.npy || exit 1
 	# Runs that were done before the kill do not count, but some of these are wanted as well.
 	while [ $begun -lt $((kills * (number + 1) / ${#formats[@]})) ] && [ $case -lt $((2 * kills)) ]; do
 		mkdir work
 		case=$((case + 1)) damage="" moment=$(random $((span + span / 16)))
-		(cd work && exec "$tomos" recon ../scan.h5 --memory 13M -q -o "$out" $options) 2>err &
+		(cd work && exec "$tomos" recon ../scan.h5 --memory "$memory" -q -o "$out" $options) 2>err &
 		job=$!
 		sleep "$(printf '%d.%03d' $((moment / 1000)) $((moment % 1000)))"
 		kill -9 $job 2>/dev/null
@@ -105,6 +138,4 @@ for number in "${!formats[@]}"; do
 	done
 done 2> >(grep -v ' Killed ' >&2)
 [ $begun = "$kills" ] || { echo "$begun kills, not $kills"; failed=$((failed + 1)); }
-echo "$begun killed, what was left of $damaged damaged; $resumed went on from finished slices," \
-	"$again with a warning, $messages ended with a message; $failed failed"
 [ "$failed" = 0 ]

@@ -7,7 +7,7 @@
 
 enum { VIEWS = 1500, ROWS = 64, COLUMNS = 2048 };
 
-#define RADIUS 700.0 /* pixels, of a cylinder that turns at 200 from the axis */
+#define RADIUS 700.0 /* pixels, of a cylinder 200 pixels from the rotation axis */
 #define TURN 3.14159265358979323846
 
 static double chord(double s)

@@ -282,14 +282,5 @@ static void encodes(void **state)
 	tomos_backend_close(b);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(same_volumes),
-		cmocka_unit_test(stages),
-		cmocka_unit_test(resumes),
-		cmocka_unit_test(not_finite),
-		cmocka_unit_test(encodes),
-	};
-	return cmocka_run_group_tests(tests, make_counts, scratch_remove);
-}
+#define TESTS(T) T(same_volumes), T(stages), T(resumes), T(not_finite), T(encodes)
+TEST_MAIN(TESTS, make_counts, scratch_remove)

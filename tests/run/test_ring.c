@@ -144,12 +144,5 @@ static void failures(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(uploads),
-		cmocka_unit_test(downloads),
-		cmocka_unit_test(failures),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+#define TESTS(T) T(uploads), T(downloads), T(failures)
+TEST_MAIN(TESTS, NULL, NULL)

@@ -133,8 +133,7 @@ static void parts(void **state)
 	int64_t shape[3] = {0};
 	float *all = NULL, *some = NULL;
 	work_init(&w, "part/");
-	w.run.rows =
-		"3:6"; /* the first of them is the second of a pair that the filter takes as one */
+	w.run.rows = "3:6"; /* the filter processes rows in pairs, and 3 is the second of one */
 	assert_ok(tomos_run(&w.job, NULL));
 	assert_int_equal(entries(at("part")), 3);
 	assert_int_equal(access(at("part/recon_00003.tiff"), F_OK), 0);

@@ -1,5 +1,6 @@
 /* Values along the line drawn on a plane: sampled at full resolution, plotted, saved as CSV. */
 import { Axes, colour } from "./plot.js";
+import { Drawn } from "./drawn.js";
 import { PLANES } from "./geometry.js";
 import { boxPath, fetchFloats } from "./tiles.js";
 import { number } from "./format.js";
@@ -39,55 +40,27 @@ function interpolate(data, box, point) {
 	return fy ? row(y) * (1 - fy) + row(y + ny) * fy : row(y);
 }
 
-export class Profile {
+export class Profile extends Drawn {
 	constructor(state, report) {
-		Object.assign(this, { state, report, data: null, hover: null });
+		super(state, report, "line");
+		Object.assign(this, { data: null, hover: null });
 		this.canvas = document.getElementById("profile");
 		this.note = document.getElementById("profile-note");
 		this.text = document.getElementById("profile-text");
 		this.buttons = ["csv", "png", "clear"].map(name => document.getElementById(`profile-${name}`));
 		this.buttons[0].addEventListener("click", () => saveBlob(new Blob([this.csv()], { type: "text/csv" }), "profile.csv"));
 		this.buttons[1].addEventListener("click", () => savePicture(this.canvas, "profile.png"));
-		this.buttons[2].addEventListener("click", () => state.set("line", null, "line"));
+		this.buttons[2].addEventListener("click", () => this.remove());
 		this.canvas.addEventListener("pointermove", event => this.point(event.offsetX));
 		this.canvas.addEventListener("pointerleave", () => this.point(null));
-		state.on("line", () => this.changed());
+		state.on("line", () => this.buttons.forEach(button => { button.disabled = !state.line; }));
 		state.on("layout", () => this.draw());
-		/* The line stays in its plane and shows the slice that is shown there. */
-		state.on("position", () => this.followSlice());
 		new ResizeObserver(() => this.draw()).observe(this.canvas);
 	}
 
-	followSlice() {
-		const { line, cross } = this.state;
-		if (!line || line.from[line.axis] === cross[line.axis])
-			return;
-		const move = place => place.map((p, a) => a === line.axis ? cross[a] : p);
-		this.state.set("line", { ...line, from: move(line.from), to: move(line.to) }, "line");
-	}
-
-	async changed() {
-		const { line } = this.state;
-		for (const button of this.buttons)
-			button.disabled = !line;
-		this.controller?.abort();
-		if (!line) {
-			this.data = null;
-			this.draw();
-			return;
-		}
-		this.controller = new AbortController();
-		const { signal } = this.controller;
-		try {
-			const values = [];
-			for (const index of this.state.files.keys())
-				values.push(await this.sample(index, line, signal));
-			this.data = { line, points: linePoints(line), distances: this.distances(line), values };
-			this.draw();
-		} catch (error) {
-			if (error.name !== "AbortError")
-				this.report(error);
-		}
+	measured(line, values) {
+		this.data = line && { line, points: linePoints(line), distances: this.distances(line), values };
+		this.draw();
 	}
 
 	/* Values of a file, NaN outside of it. The line is in indices of the first file. */

@@ -1,4 +1,5 @@
 /* Numbers of a rectangle drawn on a plane: mean, standard deviation, smallest and largest value of its voxels. */
+import { Drawn } from "./drawn.js";
 import { PLANES } from "./geometry.js";
 import { boxPath, fetchFloats } from "./tiles.js";
 import { lengthText, number, withUnit } from "./format.js";
@@ -22,47 +23,21 @@ export function measure(values) {
 	return { count, mean, deviation: count > 1 ? Math.sqrt(squares / (count - 1)) : 0, low, high, other: values.length - count };
 }
 
-export class Region {
+export class Region extends Drawn {
 	constructor(state, report) {
-		Object.assign(this, { state, report, results: null });
+		super(state, report, "region");
+		this.results = null;
 		this.table = document.getElementById("region-table");
 		this.note = document.getElementById("region-note");
 		this.clear = document.getElementById("region-clear");
 		this.size = document.getElementById("region-text");
-		this.clear.addEventListener("click", () => state.set("region", null, "region"));
-		state.on("region", () => this.changed());
-		state.on("position", () => this.followSlice());
+		this.clear.addEventListener("click", () => this.remove());
+		state.on("region", () => { this.clear.disabled = !state.region; });
 	}
 
-	/* The rectangle stays in its plane and measures the slice that is shown there. */
-	followSlice() {
-		const { region, cross } = this.state;
-		if (!region || region.from[region.axis] === cross[region.axis])
-			return;
-		const move = place => place.map((p, a) => a === region.axis ? cross[a] : p);
-		this.state.set("region", { ...region, from: move(region.from), to: move(region.to) }, "region");
-	}
-
-	async changed() {
-		const { region } = this.state;
-		this.clear.disabled = !region;
-		this.controller?.abort();
-		if (!region) {
-			this.results = null;
-			this.show();
-			return;
-		}
-		this.controller = new AbortController();
-		try {
-			const results = [];
-			for (const index of this.state.files.keys())
-				results.push(await this.sample(index, region, this.controller.signal));
-			this.results = results;
-			this.show();
-		} catch (error) {
-			if (error.name !== "AbortError")
-				this.report(error);
-		}
+	measured(region, results = null) {
+		this.results = results;
+		this.show();
 	}
 
 	/* The voxels of a file; null where it has none there. */

@@ -113,7 +113,7 @@ export class TileStore {
 		return true;
 	}
 
-	/* What is wanted, and of that what is to be requested; slices ahead only as far as half of the cache holds them. */
+	/* The tiles that are wanted (keys) and those not yet requested (open); tiles of later slices as far as they fit in half of the cache. */
 	pending() {
 		const open = [], keys = new Set(), all = [...this.wanted.values()].flat().sort((p, q) => p.priority - q.priority);
 		let bytes = 0;

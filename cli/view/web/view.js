@@ -6,6 +6,15 @@ import { TileStore } from "./tiles.js";
 
 const MOST_FRAMES = 2000; /* kept for measurements */
 
+/* The section of a plane, copied from the page's template and put before it. */
+function addSection(axis) {
+	const template = document.getElementById("plane"), section = template.content.firstElementChild.cloneNode(true);
+	section.dataset.axis = axis;
+	section.querySelector(".whole").title = `Enlarge this plane, or show all (${axis + 1})`;
+	template.before(section);
+	return section;
+}
+
 export class View {
 	constructor(state, report) {
 		this.state = state;
@@ -13,7 +22,7 @@ export class View {
 		this.frames = []; /* {time, axis, slice, complete} of each new slice that was drawn */
 		this.images = new Set();
 		this.overlays = new Set();
-		const sections = [...document.querySelectorAll(".plane")];
+		const sections = [0, 1, 2].map(addSection);
 		this.planes = sections.map((section, axis) => new Plane(section, axis, state, this.store));
 		this.readColours();
 		state.on("position", () => this.moved());

@@ -96,8 +96,8 @@ tomos_status cpu_normal_apply(
 	tomos_backend *backend, Fourier *f, const float *volume, float *result);
 void cpu_fourier_close(tomos_backend *backend, Fourier *fourier);
 
-/* An axis of n voxels and `size` cells, and the scratch and grid that all transforms need; `row`:
- * samples of the longest row. */
+/* Makes an axis of n voxels and `size` cells; allocates the grid and the scratch of the transforms,
+ * whose longest row has `row` samples. */
 tomos_status axis_make(FourierAxis *axis, int64_t n, int64_t size);
 tomos_status fourier_memory(Fourier *f, int64_t grid_rows, int64_t row);
 

@@ -78,35 +78,96 @@ static void move_spectrum(const Batch *b, int64_t view, int lane, const float *f
 	}
 }
 
-/* The detector row of a slice in a view; NULL: it has none. */
-static float *row_of(const Batch *b, int64_t view, int64_t slice)
+/* Detector rows first .. last that a slice meets in a view; `own`: the row of this slice alone. */
+typedef struct {
+	const FourierView *view;
+	double at;
+	int64_t first, last;
+	bool own;
+	float *data; /* of the view */
+} RowSpan;
+
+static RowSpan span_of(const Batch *b, int64_t view, int64_t slice)
 {
 	const FourierSpec *spec = &b->f->spec;
+	RowSpan span = {.last = -1};
 	if (slice < 0 || view >= spec->count)
-		return NULL;
-	int64_t row = spec->views[view].row + spec->views[view].sign * slice;
-	if (row < 0 || row >= spec->rows)
-		return NULL;
-	return b->projections + (view * spec->rows + row) * spec->columns;
+		return span;
+	span.view = &spec->views[view];
+	span.at = span.view->row + span.view->step * (double)slice;
+	span.own = span.at == floor(span.at) && span.view->reach == 1;
+	double reach = span.own ? 0 : span.view->reach, end = (double)(spec->rows - 1);
+	if (!(span.at + reach >= 0 && span.at - reach <= end))
+		return span;
+	span.first = (int64_t)fmax(ceil(span.at - reach), 0);
+	span.last = (int64_t)fmin(floor(span.at + reach), end);
+	span.data = b->projections + view * spec->rows * spec->columns;
+	return span;
+}
+
+/* Adds the rows of a span to the row of a slice (adjoint), or the reverse. */
+static void add_rows(const Batch *b, const RowSpan *span, float *slice)
+{
+	const int64_t columns = b->f->spec.columns;
+	for (int64_t row = span->first; row <= span->last; row++) {
+		double weight = 1 - fabs((double)row - span->at) / span->view->reach;
+		float *outer = span->data + row * columns, factor = (float)fmax(weight, 0);
+		float *to = b->direction == ADJOINT ? slice : outer;
+		const float *from = b->direction == ADJOINT ? outer : slice;
+		for (int64_t c = 0; c < columns; c++)
+			to[c] += factor * from[c];
+	}
+}
+
+/* Where the rows of all lanes are loaded from or stored to. Slices without a row of their own have
+ * one in `rows`, and those without any row use the one after these. */
+static void find_rows(const Batch *b, const RowSpan *spans, float *rows, float **places)
+{
+	const Fourier *f = b->f;
+	const int lanes = fft_lanes(f->rows);
+	const int64_t columns = f->spec.columns;
+	for (int l = 0; l < lanes; l++) {
+		const RowSpan *span = &spans[l];
+		places[l] = rows + l * columns;
+		if (span->last < span->first)
+			places[l] = b->direction == ADJOINT ? f->zeros : rows + lanes * columns;
+		else if (span->own)
+			places[l] = span->data + span->first * columns;
+		else if (b->direction == ADJOINT) {
+			memset(places[l], 0, (size_t)columns * sizeof *rows);
+			add_rows(b, span, places[l]);
+		}
+	}
+}
+
+/* Loads or stores the rows of the slices in real or imaginary parts. */
+static void move_rows(const Batch *b, int64_t index, int part, float *rows, float *scratch)
+{
+	const Fourier *f = b->f;
+	const int lanes = fft_lanes(f->rows), group = lanes / f->pairs;
+	RowSpan spans[FFT_MOST_LANES];
+	float *places[FFT_MOST_LANES];
+	for (int l = 0; l < lanes; l++)
+		spans[l] = span_of(b, index * group + l / f->pairs, slice_of(b, l, part));
+	find_rows(b, spans, rows, places);
+	if (b->direction == ADJOINT) {
+		fft_gather(f->rows, (const float **)places, 0, f->spec.columns, part, scratch);
+		return;
+	}
+	fft_scatter(f->rows, scratch, 0, f->spec.columns, part, places);
+	for (int l = 0; l < lanes; l++)
+		if (!spans[l].own)
+			add_rows(b, &spans[l], places[l]);
 }
 
 void fourier_rows(const Batch *b, int64_t index, float *scratch)
 {
 	const Fourier *f = b->f;
-	const int lanes = fft_lanes(f->rows), group = lanes / f->pairs;
-	float *factor = scratch + f->scratch_floats, *sink = factor + 2 * f->period;
-	float *rows[2][FFT_MOST_LANES];
-	for (int part = 0; part < 2; part++)
-		for (int l = 0; l < lanes; l++)
-			rows[part][l] =
-				row_of(b, index * group + l / f->pairs, slice_of(b, l, part));
+	const int group = group_of(f, f->rows);
+	float *factor = scratch + f->scratch_floats, *rows = factor + 2 * f->period;
 	memset(scratch, 0, (size_t)fft_floats(f->rows) * sizeof *scratch);
-	for (int part = 0; b->direction == ADJOINT && part < 2; part++) {
-		const float *from[FFT_MOST_LANES];
-		for (int l = 0; l < lanes; l++)
-			from[l] = rows[part][l] ? rows[part][l] : f->zeros;
-		fft_gather(f->rows, from, 0, f->spec.columns, part, scratch);
-	}
+	for (int part = 0; b->direction == ADJOINT && part < 2; part++)
+		move_rows(b, index, part, rows, scratch);
 	if (b->direction == ADJOINT)
 		fft_forward(f->rows, scratch);
 	for (int g = 0; g < group && index * group + g < f->spec.count; g++) {
@@ -116,11 +177,8 @@ void fourier_rows(const Batch *b, int64_t index, float *scratch)
 	if (b->direction == ADJOINT)
 		return;
 	fft_inverse(f->rows, scratch);
-	for (int part = 0; part < 2; part++) {
-		for (int l = 0; l < lanes; l++)
-			rows[part][l] = rows[part][l] ? rows[part][l] : sink;
-		fft_scatter(f->rows, scratch, 0, f->spec.columns, part, rows[part]);
-	}
+	for (int part = 0; part < 2; part++)
+		move_rows(b, index, part, rows, scratch);
 }
 
 static void view_squares(const Batch *b, int64_t view, float *scratch)

@@ -381,6 +381,6 @@ static const BackendMatrix cuda_matrix = {BACKEND_MATRIX(cuda)};
 
 extern const BackendType module_backend;
 extern const BackendFourier cuda_fourier;
-const BackendType module_backend = {BACKEND_PARTS(cuda, 512 << 20), .matrix = &cuda_matrix,
+const BackendType module_backend = {BACKEND_PARTS(cuda, (int64_t)2 << 30), .matrix = &cuda_matrix,
 	.prepare = &device_prepare, .fourier = &cuda_fourier, .machine = cuda_machine};
 }

@@ -30,6 +30,13 @@ static inline int fft_padded(int length)
 	return length + length / 16 + 1;
 }
 
+/* The plan of transforms of a length, `backwards` with its passes in the opposite order. The caller
+ * frees the twiddle factors in device memory, also after a failure. */
+tomos_status fft_plan(
+	tomos_backend *backend, BlockFft *fft, int length, bool backwards, float2 **twiddles);
+/* Device memory (*device) with the contents of host memory. */
+tomos_status fft_send(tomos_backend *backend, void *device, const void *host, int64_t bytes);
+
 static __device__ __forceinline__ float2 complex_times(float2 a, float2 b)
 {
 	return make_float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
@@ -188,123 +195,109 @@ static __device__ __forceinline__ int fft_rest(int j, int span)
 	return (span & (span - 1)) == 0 ? j & (span - 1) : j % span;
 }
 
+/* Calls butterfly(j, v) with the number j of each butterfly of radix R of this thread and its
+ * samples. */
+template <int R, int L, typename Butterfly>
+static __device__ __forceinline__ void fft_each(
+	const BlockFft &f, int lane, float2 *v, Butterfly butterfly)
+{
+	const int part = fft_length_of<L>(f) / R, threads = fft_threads_of<L>(f);
+#pragma unroll
+	for (int q = 0; q < FFT_EACH / R; q++) {
+		const int j = lane + q * threads;
+		if (j < part)
+			butterfly(j, v + q * R);
+	}
+}
+
 /* Calls visit(v, i) with samples j + r length / R of the butterflies j of this thread: those of the
  * first pass, if R is its radix, or of the transform, if R is that of the last one. */
 template <int R, int L, typename Visit>
 static __device__ __forceinline__ void fft_samples(
 	const BlockFft &f, int lane, float2 *v, Visit visit)
 {
-	const int part = fft_length_of<L>(f) / R, threads = fft_threads_of<L>(f);
-#pragma unroll
-	for (int q = 0; q < FFT_EACH / R; q++) {
-		const int j = lane + q * threads;
-		if (j >= part)
-			continue;
+	const int part = fft_length_of<L>(f) / R;
+	fft_each<R, L>(f, lane, v, [&](int j, float2 *of) {
 #pragma unroll
 		for (int r = 0; r < R; r++)
-			visit(v[q * R + r], j + r * part);
-	}
+			visit(of[r], j + r * part);
+	});
 }
 
 template <int R, int L>
 static __device__ __forceinline__ void fft_work(
 	const BlockFft &f, const float2 *twiddles, int span, int lane, float2 *v)
 {
-	const int part = fft_length_of<L>(f) / R, threads = fft_threads_of<L>(f);
-#pragma unroll
-	for (int q = 0; q < FFT_EACH / R; q++) {
-		const int j = lane + q * threads;
-		if (j >= part)
-			continue;
+	fft_each<R, L>(f, lane, v, [&](int j, float2 *of) {
 		if (span > 1) {
 			const float2 *w = twiddles + fft_rest(j, span);
 #pragma unroll
 			for (int r = 1; r < R; r++)
-				v[q * R + r] = complex_times(v[q * R + r], w[(r - 1) * span]);
+				of[r] = complex_times(of[r], w[(r - 1) * span]);
 		}
-		dft<R>(v + q * R);
+		dft<R>(of);
+	});
+}
+
+/* Calls move(r, place) with the places in shared memory of R samples that are `apart` from each
+ * other, from `first` on. Gaps are at multiples of 16, so that mostly the places are equally far
+ * apart (`even`). */
+template <int R, typename Move>
+static __device__ __forceinline__ void fft_places(
+	const FftShare &share, int first, int apart, bool even, Move move)
+{
+	if (even) {
+		float2 *place = share.data + (first + first / 16) * share.stride;
+		const int step = (apart + apart / 16) * share.stride;
+#pragma unroll
+		for (int r = 0; r < R; r++)
+			move(r, place[r * step]);
+	} else {
+#pragma unroll
+		for (int r = 0; r < R; r++) {
+			const int i = first + r * apart;
+			move(r, share.data[(i + i / 16) * share.stride]);
+		}
 	}
 }
 
-/* Stores the samples of a pass. Gaps are at multiples of 16, so that mostly the places of a
- * butterfly are equally far apart. */
+/* Stores the samples of a pass. */
 template <int R, int L>
 static __device__ __forceinline__ void fft_put(
-	const BlockFft &f, int span, const FftShare &share, const float2 *v)
+	const BlockFft &f, int span, const FftShare &share, float2 *v)
 {
-	const int part = fft_length_of<L>(f) / R, threads = fft_threads_of<L>(f);
 	const bool even = span % 16 == 0 || (span == 1 && 16 % R == 0);
-	const int step = (span + span / 16) * share.stride;
-#pragma unroll
-	for (int q = 0; q < FFT_EACH / R; q++) {
-		const int j = share.lane + q * threads, k = fft_rest(j, span);
-		const int first = (j - k) * R + k;
-		if (j >= part)
-			continue;
-		float2 *to = share.data + (first + first / 16) * share.stride;
-		if (even) {
-#pragma unroll
-			for (int s = 0; s < R; s++)
-				to[s * step] = v[q * R + s];
-		} else {
-#pragma unroll
-			for (int s = 0; s < R; s++) {
-				const int i = first + s * span;
-				share.data[(i + i / 16) * share.stride] = v[q * R + s];
-			}
-		}
-	}
+	fft_each<R, L>(f, share.lane, v, [&](int j, const float2 *of) {
+		const int k = fft_rest(j, span);
+		fft_places<R>(share, (j - k) * R + k, span, even,
+			[&](int r, float2 &place) { place = of[r]; });
+	});
 }
 
 /* Loads the samples of the next pass. */
 template <int R, int L>
 static __device__ __forceinline__ void fft_get(const BlockFft &f, const FftShare &share, float2 *v)
 {
-	const int part = fft_length_of<L>(f) / R, threads = fft_threads_of<L>(f);
-	const int step = (part + part / 16) * share.stride;
-#pragma unroll
-	for (int q = 0; q < FFT_EACH / R; q++) {
-		const int j = share.lane + q * threads;
-		if (j >= part)
-			continue;
-		const float2 *from = share.data + (j + j / 16) * share.stride;
-		if (part % 16 == 0) {
-#pragma unroll
-			for (int r = 0; r < R; r++)
-				v[q * R + r] = from[r * step];
-		} else {
-#pragma unroll
-			for (int r = 0; r < R; r++) {
-				const int i = j + r * part;
-				v[q * R + r] = share.data[(i + i / 16) * share.stride];
-			}
-		}
-	}
+	const int part = fft_length_of<L>(f) / R;
+	fft_each<R, L>(f, share.lane, v, [&](int j, float2 *of) {
+		fft_places<R>(share, j, part, part % 16 == 0,
+			[&](int r, const float2 &place) { of[r] = place; });
+	});
 }
 
+#define FFT_RADIX(R, CALL) \
+	case R: \
+		CALL(R); \
+		break;
 #define FFT_EVERY_RADIX(radix, CALL) \
 	switch (radix) { \
-	case 16: \
-		CALL(16); \
-		break; \
-	case 8: \
-		CALL(8); \
-		break; \
-	case 7: \
-		CALL(7); \
-		break; \
-	case 5: \
-		CALL(5); \
-		break; \
-	case 4: \
-		CALL(4); \
-		break; \
-	case 3: \
-		CALL(3); \
-		break; \
-	default: \
-		CALL(2); \
-		break; \
+		FFT_RADIX(16, CALL) \
+		FFT_RADIX(8, CALL) \
+		FFT_RADIX(7, CALL) \
+		FFT_RADIX(5, CALL) \
+		FFT_RADIX(4, CALL) \
+		FFT_RADIX(3, CALL) \
+		FFT_RADIX(2, CALL) \
 	}
 
 /* Radices of a power of two: 16, and in the last pass the rest; `backwards` in the first. */

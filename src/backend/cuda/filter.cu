@@ -1,6 +1,6 @@
 /* Filters detector rows by batched real FFTs (cuFFT), or by direct convolution. FFT plans are
  * kept with the filter. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/filter_rows.h"
 #include <cufft.h>
 
 /* A batch is small enough to stay in L2 cache between the kernels. */
@@ -19,6 +19,7 @@ struct Filter {
 	KernelRowView *views;
 	float *weights;   /* weights of the columns of each view */
 	int64_t capacity; /* number of views that `views` and `weights` have space for */
+	FilterRows fused; /* instead of transforms by cuFFT, and of `rows`; length 0: not */
 };
 
 static tomos_status fft_failed(cufftResult result, int64_t length)
@@ -133,6 +134,8 @@ static tomos_status filter_fill(tomos_backend *b, Filter *f, const FilterSpec *s
 	int64_t floats = min64(device_of(b)->filter_most / 3, BATCH_FLOATS);
 	f->batch = max64(1, min64(floats / (f->length + 2), MOST));
 	TRY(make_fade(b, f));
+	if (filter_rows_apply_to(spec))
+		return filter_rows_open(b, &f->fused, spec);
 	TRY(b->type->memory->alloc(b, &f->rows, f->batch * (f->length + 2), "rows to filter"));
 	/* FFTs read the padding between rows, even if it is unused. */
 	TRY(b->type->vector->fill(b, f->batch * (f->length + 2), 0, f->rows));
@@ -152,6 +155,7 @@ static void cuda_filter_close(tomos_backend *backend, Filter *f)
 	void *held[] = {f->response, f->fade, f->rows, f->views, f->weights};
 	for (int i = 0; i < COUNT(held); i++)
 		cudaFree(held[i]);
+	filter_rows_close(&f->fused);
 	if (f->has_forth)
 		cufftDestroy(f->forth);
 	if (f->has_back)
@@ -342,6 +346,12 @@ static tomos_status cuda_filter_apply(tomos_backend *backend, const Filter *filt
 		.in = in,
 		.packed = filter->rows,
 		.out = out};
+	if (filter->fused.length > 0) {
+		const FilterRowsCall call = {
+			filter_packing(&filter->spec, filter->fused.length, rows), count,
+			filter->views, filter->weights, filter->fade, in, out};
+		return filter_rows_run(backend, &filter->fused, &call);
+	}
 	for (; job.first < job.count; job.first += filter->batch)
 		TRY(run_batch(backend, filter, &job));
 	return TOMOS_OK;

@@ -28,8 +28,10 @@ static void fill_view(const Fourier *f, const FourierView *from, LineView *to)
 	const double period = (double)f->period;
 	const bool line = f->spec.response == RESPONSE_LINE;
 	double offset = from->column[2];
-	*to = (LineView){
-		.unit = (float)(from->weight / period), .sign = from->sign, .row = from->row};
+	*to = (LineView){.unit = (float)(from->weight / period),
+		.row = from->row,
+		.height = from->step,
+		.reach = from->reach};
 	for (int a = 0; a < 2; a++) {
 		offset += from->column[a] * (double)(f->spec.n[a] / 2);
 		to->step[a] = from->column[a] * (double)f->size[a] / period;
@@ -39,16 +41,17 @@ static void fill_view(const Fourier *f, const FourierView *from, LineView *to)
 }
 
 /* Also whether every row of the detector belongs to a slice in all views. */
-static tomos_status make_views(tomos_backend *b, Fourier *f, const FourierView *views)
+static tomos_status make_views(tomos_backend *b, Fourier *f, const FourierSpec *spec)
 {
-	const int64_t count = f->spec.count, last = f->spec.n[2] - 1;
+	const FourierView *views = spec->views;
+	const int64_t count = spec->count, last = spec->n[2] - 1;
 	TRY(mem_alloc(&f->host_views, count, sizeof *f->host_views, "the views"));
-	f->covers = true;
+	f->covers = f->own_rows = fourier_own_rows(spec);
 	for (int64_t i = 0; i < count; i++) {
-		int64_t row = views[i].row, end = row + views[i].sign * last;
+		double row = views[i].row, end = row + views[i].step * (double)last;
 		fill_view(f, &views[i], &f->host_views[i]);
-		f->covers =
-			f->covers && min64(row, end) <= 0 && max64(row, end) >= f->spec.rows - 1;
+		f->covers = f->covers && fmin(row, end) <= 0 &&
+			    fmax(row, end) >= (double)(spec->rows - 1);
 	}
 	return fourier_send(
 		b, &f->views, f->host_views, count * (int64_t)sizeof(LineView), "the views");
@@ -110,8 +113,6 @@ static tomos_status take_memory(tomos_backend *b, Fourier *f)
 
 static tomos_status fourier_fill(tomos_backend *b, Fourier *f, const FourierSpec *spec)
 {
-	f->spec = *spec;
-	f->spec.views = NULL;
 	f->period = spec->period > 0 ? spec->period : fft_length(fourier_period(spec));
 	f->top = f->period / 2 - 1;
 	for (int a = 0; a < 2; a++)
@@ -122,7 +123,7 @@ static tomos_status fourier_fill(tomos_backend *b, Fourier *f, const FourierSpec
 			"projector 'fourier' on a GPU",
 			(long long)f->size[0], (long long)f->size[1], (long long)f->period);
 	TRY(window_make(&f->window, spec->n, f->size, spec->accuracy));
-	TRY(make_views(b, f, spec->views));
+	TRY(make_views(b, f, spec));
 	TRY(make_scales(b, f));
 	TRY(fourier_lists(b, f, ADJOINT));
 	TRY(choose_batch(b, f));
@@ -153,16 +154,24 @@ void cuda_fourier_close(tomos_backend *backend, Fourier *f)
 	mem_free(f);
 }
 
-tomos_status cuda_fourier_open(tomos_backend *backend, Fourier **fourier, const FourierSpec *spec)
+tomos_status fourier_open(tomos_backend *b, Fourier **fourier, const FourierSpec *spec,
+	tomos_status (*fill)(tomos_backend *b, Fourier *f, const FourierSpec *spec))
 {
-	TRY(cuda_use(backend));
+	TRY(cuda_use(b));
 	TRY(mem_zeroed(fourier, 1, sizeof **fourier, "a projector"));
-	tomos_status status = fourier_fill(backend, *fourier, spec);
+	(*fourier)->spec = *spec;
+	(*fourier)->spec.views = NULL;
+	tomos_status status = fill(b, *fourier, spec);
 	if (status != TOMOS_OK) {
-		cuda_fourier_close(backend, *fourier);
+		cuda_fourier_close(b, *fourier);
 		*fourier = NULL;
 	}
 	return status;
+}
+
+tomos_status cuda_fourier_open(tomos_backend *backend, Fourier **fourier, const FourierSpec *spec)
+{
+	return fourier_open(backend, fourier, spec, fourier_fill);
 }
 
 /* ---- both directions ------------------------------------------------------------------------- */
@@ -178,6 +187,7 @@ SliceBatch fourier_batch(const Fourier *f, int64_t slice)
 		.period = f->period,
 		.slice = slice,
 		.pairs = f->pairs,
+		.own_rows = f->own_rows,
 		.views = f->views,
 		.scale = {f->scale[0], f->scale[1]},
 		.grid = f->grid,
@@ -202,20 +212,20 @@ static tomos_status transform_rows(tomos_backend *b, const Fourier *f, int direc
 
 static tomos_status project_batch(tomos_backend *b, const Fourier *f, const SliceBatch *batch)
 {
-	TRY(slices_pad(b, batch));
+	TRY(slices_move(b, batch, true));
 	TRY(transform_planes(b, f, CUFFT_FORWARD));
 	TRY(fourier_collect(b, f));
 	TRY(transform_rows(b, f, CUFFT_INVERSE));
-	return rows_crop(b, batch);
+	return rows_move(b, batch, false);
 }
 
 static tomos_status back_project_batch(tomos_backend *b, const Fourier *f, const SliceBatch *batch)
 {
-	TRY(rows_pad(b, batch));
+	TRY(rows_move(b, batch, true));
 	TRY(transform_rows(b, f, CUFFT_FORWARD));
 	TRY(fourier_spread(b, f, false));
 	TRY(transform_planes(b, f, CUFFT_INVERSE));
-	return slices_crop(b, batch);
+	return slices_move(b, batch, false);
 }
 
 /* The points of the forward projection are sorted when it is first needed: filtered back projection

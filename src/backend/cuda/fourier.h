@@ -20,12 +20,11 @@ enum {
 
 /* A view as kernels read it. */
 typedef struct {
-	double step[2];  /* from point m to m + 1, in cells */
-	double turn;     /* phase of point 1, in cycles */
-	double width[2]; /* of the response along each axis, in cycles of point 1 */
-	float unit;      /* weight / period */
-	int sign;
-	int64_t row;
+	double step[2];            /* from point m to m + 1, in cells */
+	double turn;               /* phase of point 1, in cycles */
+	double width[2];           /* of the response along each axis, in cycles of point 1 */
+	float unit;                /* weight / period */
+	double row, height, reach; /* as `row`, `step` and `reach` of FourierView */
 } LineView;
 
 /* Points of a view in one tile, from point `from` on; `begin` is the number of points of the chunk
@@ -66,7 +65,8 @@ struct Fourier {
 	int pairs;
 	int planes; /* of one transform */
 	cufftHandle plane_fft, row_fft;
-	bool has_plane_fft, has_row_fft, covers; /* covers: every row of the detector has a slice */
+	bool has_plane_fft, has_row_fft;
+	bool own_rows, covers; /* every slice has a row of its own, and every row a slice */
 	float2 *grid, *values, *parts;
 	struct Convolution *normal; /* instead of all these but `spec` */
 };
@@ -75,6 +75,7 @@ struct Fourier {
 typedef struct {
 	int64_t n[3], size[2], rows, columns, count, period, slice;
 	int pairs;
+	bool own_rows;
 	const LineView *views;
 	const float *scale[2];
 	float *volume, *projections;
@@ -103,12 +104,13 @@ int64_t fourier_most_pairs(const Fourier *f); /* that fit into the shared memory
 tomos_status fourier_collect(tomos_backend *b, const Fourier *f);
 tomos_status fourier_spread(tomos_backend *b, const Fourier *f, bool squares);
 
-/* Slices to the padded grid and back, detector rows to padded rows and back. */
-tomos_status slices_pad(tomos_backend *b, const SliceBatch *batch);
-tomos_status slices_crop(tomos_backend *b, const SliceBatch *batch);
-tomos_status rows_pad(tomos_backend *b, const SliceBatch *batch);
-tomos_status rows_crop(tomos_backend *b, const SliceBatch *batch);
+/* Slices to the padded grid (`pad`) or back, detector rows to padded rows or back. */
+tomos_status slices_move(tomos_backend *b, const SliceBatch *batch, bool pad);
+tomos_status rows_move(tomos_backend *b, const SliceBatch *batch, bool pad);
 
+/* A Fourier with the spec, which `fill` completes. */
+tomos_status fourier_open(tomos_backend *b, Fourier **fourier, const FourierSpec *spec,
+	tomos_status (*fill)(tomos_backend *b, Fourier *f, const FourierSpec *spec));
 tomos_status cuda_fourier_open(tomos_backend *backend, Fourier **fourier, const FourierSpec *spec);
 void cuda_fourier_close(tomos_backend *backend, Fourier *fourier);
 SliceBatch fourier_batch(const Fourier *f, int64_t slice);

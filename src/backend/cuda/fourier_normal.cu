@@ -58,7 +58,9 @@ static __device__ int64_t row_place(const ConvolutionJob &job, int64_t row, bool
 	return (slice * job.n[1] + row) * job.n[0];
 }
 
-template <int L>
+/* Between slices and their transforms along x. The inverse transform is the forward one with real
+ * and imaginary parts exchanged. */
+template <int L, bool INVERSE>
 static __global__ void __launch_bounds__(FFT_THREADS)
 	transform_rows(const __grid_constant__ ConvolutionJob job)
 {
@@ -69,41 +71,23 @@ static __global__ void __launch_bounds__(FFT_THREADS)
 	const FftShare share = row_share(job, samples, &row);
 	const int64_t at = row_place(job, row, part), plane = job.n[0] * job.n[1];
 	const int voxels = (int)job.n[0];
+	float2 *transform = job.rows + (blockIdx.y * job.n[1] + row) * job.wide;
 	fft_visit<L>(job.fft, true, share.lane, v, [&](float2 &value, int i) {
-		const bool within = i < voxels;
-		value.x = part[0] && within ? job.in[at + i] : 0;
-		value.y = part[1] && within ? job.in[at + plane + i] : 0;
-	});
-	fft_run<L, false>(job.fft, share, v);
-	float2 *to = job.rows + (blockIdx.y * job.n[1] + row) * job.wide;
-	fft_visit<L>(job.fft, false, share.lane, v, [&](float2 &value, int i) {
-		if (row < job.n[1])
-			to[i] = value;
-	});
-}
-
-/* The inverse transform is the forward one with real and imaginary parts exchanged. */
-template <int L>
-static __global__ void __launch_bounds__(FFT_THREADS)
-	invert_rows(const __grid_constant__ ConvolutionJob job)
-{
-	extern __shared__ float2 samples[];
-	float2 v[FFT_EACH];
-	int64_t row;
-	bool part[2];
-	const FftShare share = row_share(job, samples, &row);
-	const int64_t at = row_place(job, row, part), plane = job.n[0] * job.n[1];
-	const int voxels = (int)job.n[0];
-	const float2 *from = job.rows + (blockIdx.y * job.n[1] + row) * job.wide;
-	fft_visit<L>(job.fft, true, share.lane, v, [&](float2 &value, int i) {
-		const float2 given = row < job.n[1] ? from[i] : make_float2(0, 0);
-		value = make_float2(given.y, given.x);
+		if (INVERSE) {
+			const float2 given = row < job.n[1] ? transform[i] : make_float2(0, 0);
+			value = make_float2(given.y, given.x);
+		} else {
+			value.x = part[0] && i < voxels ? job.in[at + i] : 0;
+			value.y = part[1] && i < voxels ? job.in[at + plane + i] : 0;
+		}
 	});
 	fft_run<L, false>(job.fft, share, v);
 	fft_visit<L>(job.fft, false, share.lane, v, [&](float2 &value, int i) {
-		if (part[0] && i < voxels)
+		if (!INVERSE && row < job.n[1])
+			transform[i] = value;
+		if (INVERSE && part[0] && i < voxels)
 			job.out[at + i] = value.y;
-		if (part[1] && i < voxels)
+		if (INVERSE && part[1] && i < voxels)
 			job.out[at + plane + i] = value.x;
 	});
 }
@@ -159,19 +143,6 @@ static __global__ void fill_spectrum(
 
 /* ---- plans of transforms --------------------------------------------------------------------- */
 
-/* Radices from large to small, and the threads that each of them needs. */
-static void plan_radices(BlockFft *f, int length)
-{
-	static const int radices[] = {16, 8, 4, 2, 7, 5, 3};
-	*f = (BlockFft){.length = length};
-	for (int i = 0, rest = length; i < COUNT(radices); i++)
-		for (; rest % radices[i] == 0; rest /= radices[i]) {
-			const int r = radices[i], each = FFT_EACH / r, butterflies = length / r;
-			f->radix[f->passes++] = r;
-			f->threads = (int)max64(f->threads, (butterflies + each - 1) / each);
-		}
-}
-
 /* The least even length with few odd factors. */
 static int64_t block_length(int64_t least)
 {
@@ -184,43 +155,12 @@ static int64_t block_length(int64_t least)
 	}
 }
 
-static void reverse_passes(BlockFft *back, const BlockFft *f)
-{
-	*back = *f;
-	for (int i = 0; i < f->passes; i++)
-		back->radix[i] = f->radix[f->passes - 1 - i];
-}
-
-static void fill_twiddles(const BlockFft *f, float2 *to)
-{
-	for (int pass = 1, span = f->radix[0]; pass < f->passes; span *= f->radix[pass++])
-		for (int r = 1; r < f->radix[pass]; r++)
-			for (int k = 0; k < span; k++) {
-				double angle = -2 * M_PI * r * k / ((double)span * f->radix[pass]);
-				*to++ = make_float2((float)cos(angle), (float)sin(angle));
-			}
-}
-
-/* All passes together have length - radix[0] twiddle factors. */
-static tomos_status send_twiddles(tomos_backend *b, BlockFft *f, float2 **device)
-{
-	float2 *twiddles;
-	TRY(mem_alloc(&twiddles, f->length, sizeof *twiddles, "a transform"));
-	fill_twiddles(f, twiddles);
-	tomos_status status = fourier_send(
-		b, device, twiddles, f->length * (int64_t)sizeof *twiddles, "a transform");
-	mem_free(twiddles);
-	f->twiddles = *device;
-	return status;
-}
-
 static tomos_status make_ffts(tomos_backend *b, struct Convolution *c, const int64_t n[3])
 {
-	plan_radices(&c->fft[FFT_X], (int)block_length(2 * n[0] - 1));
-	plan_radices(&c->fft[FFT_Y], (int)block_length(2 * n[1] - 1));
-	reverse_passes(&c->fft[FFT_Y_BACK], &c->fft[FFT_Y]);
-	for (int i = 0; i < FFTS; i++)
-		TRY(send_twiddles(b, &c->fft[i], &c->twiddles[i]));
+	const int64_t x = block_length(2 * n[0] - 1), y = block_length(2 * n[1] - 1);
+	TRY(fft_plan(b, &c->fft[FFT_X], (int)x, false, &c->twiddles[FFT_X]));
+	TRY(fft_plan(b, &c->fft[FFT_Y], (int)y, false, &c->twiddles[FFT_Y]));
+	TRY(fft_plan(b, &c->fft[FFT_Y_BACK], (int)y, true, &c->twiddles[FFT_Y_BACK]));
 	return TOMOS_OK;
 }
 
@@ -245,7 +185,7 @@ static tomos_status make_kernel(tomos_backend *b, const FourierSpec *spec, float
 	if (status == TOMOS_OK)
 		status = fourier_transform(b, f->plane_fft, f->grid, CUFFT_INVERSE, f->size[0]);
 	if (status == TOMOS_OK)
-		status = slices_crop(b, &batch);
+		status = slices_move(b, &batch, false);
 	cuda_fourier_close(b, f);
 	return status;
 }
@@ -263,7 +203,7 @@ static tomos_status transform_kernel(tomos_backend *b, const struct Convolution 
 		.scale = {ones, ones},
 		.volume = kernel,
 		.grid = plane};
-	TRY(slices_pad(b, &batch));
+	TRY(slices_move(b, &batch, true));
 	TRY(fourier_plan(&fft, &has, 2, size, 1));
 	tomos_status status = fourier_transform(b, fft, plane, CUFFT_FORWARD, size[0]);
 	tomos_status complete = b->type->memory->sync(b); /* the plan is in use until then */
@@ -328,8 +268,6 @@ static tomos_status take_rows(tomos_backend *b, struct Convolution *c, const int
 
 static tomos_status normal_fill(tomos_backend *b, Fourier *f, const FourierSpec *spec)
 {
-	f->spec = *spec;
-	f->spec.views = NULL;
 	TRY(mem_zeroed(&f->normal, 1, sizeof *f->normal, "a normal operator"));
 	struct Convolution *c = f->normal;
 	TRY(make_ffts(b, c, spec->n));
@@ -357,14 +295,7 @@ void convolution_free(struct Convolution *c)
 
 tomos_status cuda_normal_open(tomos_backend *backend, Fourier **fourier, const FourierSpec *spec)
 {
-	TRY(cuda_use(backend));
-	TRY(mem_zeroed(fourier, 1, sizeof **fourier, "a normal operator"));
-	tomos_status status = normal_fill(backend, *fourier, spec);
-	if (status != TOMOS_OK) {
-		cuda_fourier_close(backend, *fourier);
-		*fourier = NULL;
-	}
-	return status;
+	return fourier_open(backend, fourier, spec, normal_fill);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -391,7 +322,7 @@ typedef struct {
 
 #define KERNELS(L) \
 	{ \
-		L, transform_rows<L>, convolve_columns<L>, invert_rows<L> \
+		L, transform_rows<L, false>, convolve_columns<L>, transform_rows<L, true> \
 	}
 static const ConvolutionKernels kernels[] = {
 	KERNELS(1024), KERNELS(2048), KERNELS(4096), KERNELS(8192), KERNELS(0)};

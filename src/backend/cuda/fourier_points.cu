@@ -391,8 +391,8 @@ static int64_t collect_cells(const Fourier *f)
 int64_t fourier_most_pairs(const Fourier *f)
 {
 	const int64_t fixed = sizeof(PointBatch) + sizeof(PointCells) +
-			      BATCH * FOURIER_PAIRS / 2 * sizeof(float4);
-	const int64_t cells = max64(collect_cells(f), FOURIER_TILE * PITCH);
+			      (int)BATCH * FOURIER_PAIRS / 2 * sizeof(float4);
+	const int64_t cells = max64(collect_cells(f), (int)FOURIER_TILE * PITCH);
 	return (cuda_most_shared() - fixed) / (cells * (int64_t)sizeof(float2));
 }
 

@@ -12,120 +12,115 @@ static __device__ __forceinline__ int64_t voxel_of(int64_t n, int64_t size, int6
 	return position >= size - half ? position - size + half : -1;
 }
 
-static __device__ __forceinline__ int64_t place_of(int64_t n, int64_t size, int64_t voxel)
-{
-	const int64_t half = n / 2;
-	return voxel < half ? voxel - half + size : voxel - half;
-}
-
 static __device__ __forceinline__ int64_t column_index(void)
 {
 	return (int64_t)blockIdx.x * THREADS + threadIdx.x;
 }
 
-static __global__ void pad_slices(const __grid_constant__ SliceBatch b)
+/* A row of a slice; NULL: there is none. */
+static __device__ float *voxels_of(const SliceBatch &b, int64_t slice, int64_t j)
+{
+	return slice < b.n[2] && j >= 0 ? b.volume + (slice * b.n[1] + j) * b.n[0] : NULL;
+}
+
+/* Between a pair of slices and its plane of the grid. */
+template <bool PAD> static __global__ void move_slices(const __grid_constant__ SliceBatch b)
 {
 	const int64_t x = column_index(), i = voxel_of(b.n[0], b.size[0], x);
-	const int64_t slice = b.slice + 2 * blockIdx.z, plane = b.n[0] * b.n[1];
-	if (x >= b.size[0])
+	const int64_t slice = b.slice + 2 * blockIdx.z;
+	if (x >= b.size[0] || (!PAD && i < 0))
 		return;
 	for (int64_t y = blockIdx.y; y < b.size[1]; y += gridDim.y) {
-		const int64_t j = voxel_of(b.n[1], b.size[1], y), at = j * b.n[0] + i;
-		float2 value = {};
-		if (i >= 0 && j >= 0) {
-			const float scale = b.scale[0][i] * b.scale[1][j];
-			if (slice < b.n[2])
-				value.x = scale * b.volume[slice * plane + at];
-			if (slice + 1 < b.n[2])
-				value.y = scale * b.volume[(slice + 1) * plane + at];
+		const int64_t j = i < 0 ? -1 : voxel_of(b.n[1], b.size[1], y);
+		float *re = voxels_of(b, slice, j), *im = voxels_of(b, slice + 1, j);
+		const float scale = j >= 0 ? b.scale[0][i] * b.scale[1][j] : 0;
+		float2 *cell = &b.grid[(blockIdx.z * b.size[1] + y) * b.size[0] + x];
+		if (PAD)
+			*cell = make_float2(re ? scale * re[i] : 0, im ? scale * im[i] : 0);
+		if (!PAD && re)
+			re[i] = scale * cell->x;
+		if (!PAD && im)
+			im[i] = scale * cell->y;
+	}
+}
+
+/* Detector rows first .. last that a slice meets, which is at row `at`. */
+typedef struct {
+	double at, reach;
+	int64_t first, last;
+} RowSpan;
+
+static __device__ RowSpan span_of(const SliceBatch &b, int64_t view, int64_t slice)
+{
+	const LineView &v = b.views[view];
+	const double at = v.row + v.height * (double)slice, reach = b.own_rows ? 0 : v.reach;
+	const double end = (double)(b.rows - 1);
+	if (slice >= b.n[2] || !(at + reach >= 0 && at - reach <= end))
+		return RowSpan{0, 1, 0, -1};
+	return RowSpan{at, v.reach, (int64_t)fmax(ceil(at - reach), 0.),
+		(int64_t)fmin(floor(at + reach), end)};
+}
+
+static __device__ float span_weight(const RowSpan &span, int64_t row)
+{
+	return (float)fmax(1 - fabs((double)row - span.at) / span.reach, 0.);
+}
+
+/* Between the detector rows of the slices of a pair and its padded rows. Slices without rows of
+ * their own add to rows; one thread does so for all of them. */
+template <bool PAD>
+static __device__ void move_pair(const SliceBatch &b, int64_t view, int pair, int64_t c)
+{
+	float2 *value = &b.values[(pair * b.count + view) * b.period + c];
+	float parts[2] = {PAD ? 0 : value->x, PAD ? 0 : value->y};
+	for (int k = 0; k < 2 && c < b.columns; k++) {
+		const RowSpan span = span_of(b, view, b.slice + 2 * pair + k);
+		float *rows = b.projections + view * b.rows * b.columns + c;
+		for (int64_t row = span.first; row <= span.last; row++) {
+			float *sample = rows + row * b.columns;
+			if (PAD)
+				parts[k] += b.own_rows ? *sample : span_weight(span, row) * *sample;
+			else if (b.own_rows)
+				*sample = parts[k];
+			else
+				*sample += span_weight(span, row) * parts[k];
 		}
-		b.grid[(blockIdx.z * b.size[1] + y) * b.size[0] + x] = value;
 	}
+	if (PAD)
+		*value = make_float2(parts[0], parts[1]);
 }
 
-static __global__ void crop_slices(const __grid_constant__ SliceBatch b)
+template <bool PAD> static __global__ void move_rows(const __grid_constant__ SliceBatch b)
 {
-	const int64_t i = column_index(), x = place_of(b.n[0], b.size[0], i);
-	const int64_t slice = b.slice + 2 * blockIdx.z, plane = b.n[0] * b.n[1];
-	if (i >= b.n[0])
+	const int64_t c = column_index();
+	if (c >= (PAD ? b.period : b.columns))
 		return;
-	for (int64_t j = blockIdx.y; j < b.n[1]; j += gridDim.y) {
-		const int64_t y = place_of(b.n[1], b.size[1], j), at = j * b.n[0] + i;
-		const float2 value = b.grid[(blockIdx.z * b.size[1] + y) * b.size[0] + x];
-		const float scale = b.scale[0][i] * b.scale[1][j];
-		if (slice < b.n[2])
-			b.volume[slice * plane + at] = scale * value.x;
-		if (slice + 1 < b.n[2])
-			b.volume[(slice + 1) * plane + at] = scale * value.y;
-	}
+	for (int64_t view = blockIdx.y; view < b.count; view += gridDim.y)
+		for (int pair = (int)blockIdx.z; pair < b.pairs; pair += (int)gridDim.z)
+			move_pair<PAD>(b, view, pair, c);
 }
 
-/* The detector row of a slice; NULL: it has none. */
-static __device__ float *row_of(const SliceBatch &b, int64_t view, int64_t slice)
-{
-	const int64_t row = b.views[view].row + b.views[view].sign * slice;
-	if (slice >= b.n[2] || row < 0 || row >= b.rows)
-		return NULL;
-	return b.projections + (view * b.rows + row) * b.columns;
-}
-
-static __global__ void pad_rows(const __grid_constant__ SliceBatch b)
-{
-	const int64_t c = column_index(), slice = b.slice + 2 * blockIdx.z;
-	if (c >= b.period)
-		return;
-	for (int64_t view = blockIdx.y; view < b.count; view += gridDim.y) {
-		const float *re = row_of(b, view, slice), *im = row_of(b, view, slice + 1);
-		const bool within = c < b.columns;
-		b.values[(blockIdx.z * b.count + view) * b.period + c] =
-			make_float2(re && within ? re[c] : 0, im && within ? im[c] : 0);
-	}
-}
-
-static __global__ void crop_rows(const __grid_constant__ SliceBatch b)
-{
-	const int64_t c = column_index(), slice = b.slice + 2 * blockIdx.z;
-	if (c >= b.columns)
-		return;
-	for (int64_t view = blockIdx.y; view < b.count; view += gridDim.y) {
-		float *re = row_of(b, view, slice), *im = row_of(b, view, slice + 1);
-		const float2 value = b.values[(blockIdx.z * b.count + view) * b.period + c];
-		if (re)
-			re[c] = value.x;
-		if (im)
-			im[c] = value.y;
-	}
-}
-
-/* Threads along rows of `wide` samples, `high` rows of each pair. */
+/* Threads along rows of `wide` samples, `high` rows of each of `pairs`. */
 static tomos_status launch(tomos_backend *b, void (*kernel)(const SliceBatch),
-	const SliceBatch *batch, int64_t wide, int64_t high)
+	const SliceBatch *batch, int64_t wide, int64_t high, int pairs)
 {
-	const dim3 blocks(cuda_blocks(wide, THREADS, 1 << 30), (unsigned)min64(high, MOST),
-		(unsigned)batch->pairs);
+	const dim3 blocks(
+		cuda_blocks(wide, THREADS, 1 << 30), (unsigned)min64(high, MOST), (unsigned)pairs);
 	kernel<<<blocks, THREADS, 0, device_of(b)->stream>>>(*batch);
 	CUDA_LAUNCHED("slices");
 	return TOMOS_OK;
 }
 
-tomos_status slices_pad(tomos_backend *b, const SliceBatch *batch)
+tomos_status slices_move(tomos_backend *b, const SliceBatch *batch, bool pad)
 {
-	return launch(b, pad_slices, batch, batch->size[0], batch->size[1]);
+	return launch(b, pad ? move_slices<true> : move_slices<false>, batch, batch->size[0],
+		batch->size[1], batch->pairs);
 }
 
-tomos_status slices_crop(tomos_backend *b, const SliceBatch *batch)
+tomos_status rows_move(tomos_backend *b, const SliceBatch *batch, bool pad)
 {
-	return launch(b, crop_slices, batch, batch->n[0], batch->n[1]);
-}
-
-tomos_status rows_pad(tomos_backend *b, const SliceBatch *batch)
-{
-	return launch(b, pad_rows, batch, batch->period, batch->count);
-}
-
-tomos_status rows_crop(tomos_backend *b, const SliceBatch *batch)
-{
-	return launch(b, crop_rows, batch, batch->columns, batch->count);
+	return launch(b, pad ? move_rows<true> : move_rows<false>, batch, batch->period,
+		batch->count, pad || batch->own_rows ? batch->pairs : 1);
 }
 
 /* ---- transforms ------------------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /* Transfers between host arrays and the device, and the device data of plans. */
 #include "backend/cuda/kernels/hat.h"
 
-enum { STAGE_FLOATS = 8 << 20 };
+enum { STAGE_FLOATS = 4 << 20 };
 
 /* ---- callers' arrays ------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 
-/* A backend may append to it (PrepDevice.bytes). */
+/* Backends may append members of their own (PrepDevice.bytes is the whole size). */
 struct PrepWork {
 	PrepSpec spec;             /* its lists are in device memory */
 	int32_t *begins;           /* of the groups of flats, in host memory */

@@ -74,24 +74,17 @@ static tomos_status crop(tomos_backend *b, const Batch *w)
 
 /* One level along the columns (forth: from the image to its copy) and along the views (back to the
  * image), in the opposite order for the inverse. */
-static tomos_status along_columns(tomos_backend *b, const Batch *w, int64_t views, int64_t columns)
+static tomos_status along(
+	tomos_backend *b, const Batch *w, int task, int64_t views, int64_t columns)
 {
-	const OpenclPlace *in = w->taps.forth ? &w->image : &w->copy;
-	const OpenclPlace *out = w->taps.forth ? &w->copy : &w->image;
+	bool down = task == TASK_waves_along_views, from_image = down != (w->taps.forth != 0);
+	const OpenclPlace *in = from_image ? &w->image : &w->copy;
+	const OpenclPlace *out = from_image ? &w->copy : &w->image;
 	const OpenclArg args[] = {
 		ARG(w->taps), ARG(w->m), ARG(views), ARG(columns), ARG_PLACE(*in), ARG_PLACE(*out)};
-	const int64_t size[3] = {columns / 2, views, w->m.count};
-	return opencl_planes(b, TASK_waves_along_columns, size, args, COUNT(args));
-}
-
-static tomos_status along_views(tomos_backend *b, const Batch *w, int64_t views, int64_t columns)
-{
-	const OpenclPlace *in = w->taps.forth ? &w->copy : &w->image;
-	const OpenclPlace *out = w->taps.forth ? &w->image : &w->copy;
-	const OpenclArg args[] = {
-		ARG(w->taps), ARG(w->m), ARG(views), ARG(columns), ARG_PLACE(*in), ARG_PLACE(*out)};
-	const int64_t size[3] = {columns, views / 2, w->m.count};
-	return opencl_planes(b, TASK_waves_along_views, size, args, COUNT(args));
+	const int64_t size[3] = {
+		down ? columns : columns / 2, down ? views / 2 : views, w->m.count};
+	return opencl_planes(b, task, size, args, COUNT(args));
 }
 
 /* Some of the waves. */
@@ -131,15 +124,15 @@ static tomos_status run_batch(tomos_backend *b, Batch *w)
 	w->taps.forth = 1;
 	for (int k = 0; k < w->levels; k++) {
 		int64_t views = w->m.views >> k, columns = w->m.columns >> k;
-		TRY(along_columns(b, w, views, columns));
-		TRY(along_views(b, w, views, columns));
+		TRY(along(b, w, TASK_waves_along_columns, views, columns));
+		TRY(along(b, w, TASK_waves_along_views, views, columns));
 		TRY(damp(b, w, views / 2, columns / 2));
 	}
 	w->taps.forth = 0;
 	for (int k = w->levels - 1; k >= 0; k--) {
 		int64_t views = w->m.views >> k, columns = w->m.columns >> k;
-		TRY(along_views(b, w, views, columns));
-		TRY(along_columns(b, w, views, columns));
+		TRY(along(b, w, TASK_waves_along_views, views, columns));
+		TRY(along(b, w, TASK_waves_along_columns, views, columns));
 	}
 	return crop(b, w);
 }

@@ -34,6 +34,7 @@ static tomos_status partial_sums(tomos_backend *b, int task, int64_t n, const fl
 	return opencl_sums(b, task, args, COUNT(args), partial);
 }
 
+/* The sum of the partial results, or the largest of them. */
 static tomos_status add_up(
 	tomos_backend *b, int task, int64_t n, const float *x, const float *y, double *result)
 {
@@ -41,7 +42,8 @@ static tomos_status add_up(
 	TRY(partial_sums(b, task, n, x, y, partial));
 	*result = 0;
 	for (int i = 0; i < SUM_GROUPS; i++)
-		*result += partial[i];
+		*result = task == TASK_vector_largest ? fmax(*result, partial[i])
+						      : *result + partial[i];
 	return TOMOS_OK;
 }
 
@@ -61,12 +63,7 @@ static tomos_status opencl_distance(
 
 static tomos_status opencl_max_abs(tomos_backend *b, int64_t n, const float *x, double *result)
 {
-	double partial[SUM_GROUPS];
-	TRY(partial_sums(b, TASK_vector_largest, n, x, x, partial));
-	*result = 0;
-	for (int i = 0; i < SUM_GROUPS; i++)
-		*result = fmax(*result, partial[i]);
-	return TOMOS_OK;
+	return add_up(b, TASK_vector_largest, n, x, x, result);
 }
 
 /* ---- numbers of a file --------------------------------------------------------------------- */

@@ -183,6 +183,7 @@ static void set_type(Split *s, const BackendType *type)
 		.back_update = split_back_update,
 		.pose = cpu_backend.projector->pose,
 		.row = cpu_backend.projector->row};
+	own->type.fourier = &split_fourier;
 	own->filter = (BackendFilter){.open = split_filter_open,
 		.close = split_filter_close,
 		.apply = split_filter,

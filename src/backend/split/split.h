@@ -171,6 +171,8 @@ tomos_status split_filter(tomos_backend *backend, const Filter *filter, int64_t 
 tomos_status split_filter_back_project(tomos_backend *backend, const Filter *filter,
 	const FilterView *views, const float *in, const ProjectRequest *what);
 
+extern const BackendFourier split_fourier;
+
 static inline int64_t parts_of(int64_t n, int64_t size)
 {
 	return (n + max64(size, 1) - 1) / max64(size, 1);

@@ -27,14 +27,6 @@ typedef struct {
 	int64_t tasks;
 } Product;
 
-/* A weight to the power; power 0: 1 for an entry, 0 for padding. */
-INLINE float raised(float weight, const int plain, int power)
-{
-	if (plain)
-		return weight;
-	return power == 2 ? weight * weight : weight != 0 ? 1 : 0;
-}
-
 /* Explicit vectors: compilers do not vectorise over lanes. */
 typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
 
@@ -51,41 +43,40 @@ INLINE void lanes_add(float *to, float w, const float *from, const int lanes)
 
 /* ---- the image, all images of a pixel side by side ------------------------------------------- */
 
-static void spread_tiles(void *user, int64_t tile_row)
+/* Copies each pixel to its lanes (collect false), or sums the lanes of each pixel of the result:
+ * lane g of the pixel that symmetry g maps to it. Read through the inverse of g, so that each task
+ * writes its own pixels. */
+INLINE void walk_tiles(const Product *p, int64_t tile_row, const bool collect)
 {
-	const Product *p = user;
-	const ScsrRows *r = p->scsr->rows;
-	const Symmetries *s = &p->scsr->symmetries;
-	int64_t y0 = tile_row * TILE, y1 = min64(y0 + TILE, r->ny), lanes = s->count;
-	for (int64_t x0 = 0; x0 < r->nx; x0 += TILE)
-		for (int64_t y = y0; y < y1; y++)
-			for (int64_t x = x0; x < min64(x0 + TILE, r->nx); x++)
-				for (int64_t g = 0; g < lanes; g++) {
-					const Symmetry *m = &s->list[g];
-					p->image[(y * r->nx + x) * lanes + g] =
-						p->in[m->origin + x * m->along_x + y * m->along_y];
-				}
-}
-
-/* Sums the lanes of each pixel of the result: lane g of the pixel that symmetry g maps to it. Read
- * through the inverse of g, so that each task writes its own pixels. */
-static void collect_tiles(void *user, int64_t tile_row)
-{
-	const Product *p = user;
 	const ScsrRows *r = p->scsr->rows;
 	const Symmetries *s = &p->scsr->symmetries;
 	int64_t y0 = tile_row * TILE, y1 = min64(y0 + TILE, r->ny), lanes = s->count;
 	for (int64_t x0 = 0; x0 < r->nx; x0 += TILE)
 		for (int64_t y = y0; y < y1; y++)
 			for (int64_t x = x0; x < min64(x0 + TILE, r->nx); x++) {
+				int64_t pixel = y * r->nx + x;
 				float sum = 0;
 				for (int64_t g = 0; g < lanes; g++) {
-					const Symmetry *m = &s->list[s->inverse[g]];
+					const Symmetry *m = &s->list[collect ? s->inverse[g] : g];
 					int64_t at = m->origin + x * m->along_x + y * m->along_y;
-					sum += p->image[at * lanes + g];
+					if (collect)
+						sum += p->image[at * lanes + g];
+					else
+						p->image[pixel * lanes + g] = p->in[at];
 				}
-				p->out[y * r->nx + x] = sum;
+				if (collect)
+					p->out[pixel] = sum;
 			}
+}
+
+static void spread_tiles(void *user, int64_t tile_row)
+{
+	walk_tiles(user, tile_row, false);
+}
+
+static void collect_tiles(void *user, int64_t tile_row)
+{
+	walk_tiles(user, tile_row, true);
 }
 
 /* ---- rows and their images ------------------------------------------------------------------- */

@@ -10,34 +10,16 @@ static bool on_device(const tomos_op *op)
 	return op->domain.backend->type->matrix != NULL;
 }
 
-static tomos_status apply(const tomos_op *op, bool adjoint, int power, const float *in, float *out)
+static tomos_status apply(
+	const tomos_op *op, Direction direction, int power, const float *in, float *out)
 {
 	const Scsr *scsr = op->own;
 	tomos_backend *backend = op->domain.backend;
 	if (on_device(op))
 		return backend->type->matrix->scsr_apply(
-			backend, &scsr->device, adjoint ? ADJOINT : FORWARD, power, in, out);
-	return adjoint ? scsr_adjoint(scsr, power, in, out) : scsr_forward(scsr, power, in, out);
-}
-
-static tomos_status power_forward(const tomos_op *op, int power, const float *x, float *y)
-{
-	return apply(op, false, power, x, y);
-}
-
-static tomos_status power_adjoint(const tomos_op *op, int power, const float *y, float *x)
-{
-	return apply(op, true, power, y, x);
-}
-
-static tomos_status forward(const tomos_op *op, const float *x, float *y)
-{
-	return power_forward(op, 1, x, y);
-}
-
-static tomos_status adjoint(const tomos_op *op, const float *y, float *x)
-{
-	return power_adjoint(op, 1, y, x);
+			backend, &scsr->device, direction, power, in, out);
+	return direction == FORWARD ? scsr_forward(scsr, power, in, out)
+				    : scsr_adjoint(scsr, power, in, out);
 }
 
 static tomos_status list(const tomos_op *op, const KernelBatch *batch)
@@ -66,19 +48,6 @@ static void release(tomos_op *op)
 		scsr_recall(op->own, op->domain.backend);
 	scsr_clear(op->own);
 }
-
-static tomos_status part_of(
-	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count);
-
-static const OpType scsr_type = {.forward = forward,
-	.adjoint = adjoint,
-	.free = release,
-	.part = part_of,
-	.row = row,
-	.power = power_forward,
-	.power_adjoint = power_adjoint,
-	.list = list,
-	.sweeper = sweeper};
 
 /* Fills scsr->lanes: for each view, the lanes whose target it is. */
 tomos_status scsr_number_lanes(Scsr *scsr, int64_t views)
@@ -141,25 +110,20 @@ static tomos_status fill_part(
 	return status != TOMOS_OK ? status : scsr_number_lanes(part, count);
 }
 
-static tomos_status part_of(
-	const tomos_op *op, tomos_op **part, const int64_t *views, int64_t count)
+static tomos_status part_of(tomos_op *part, const tomos_op *op, const int64_t *views, int64_t count)
 {
-	const int64_t range[3] = {count, op->range.shape[1], op->range.shape[2]};
-	tomos_op *made;
-	TRY(op_make(&made, &scsr_type, op->domain.backend, op->domain.shape, range, sizeof(Scsr)));
-	tomos_status status = fill_part(made->own, op->own, op->range.shape[0], views, count);
-	if (status == TOMOS_OK && on_device(op))
-		status = scsr_send(made->own, op->domain.backend);
-	if (status != TOMOS_OK) {
-		tomos_op_free(made);
-		return status;
-	}
-	op_resemble(made, op);
-	*part = made;
-	return TOMOS_OK;
+	TRY(fill_part(part->own, op->own, op->range.shape[0], views, count));
+	return on_device(op) ? scsr_send(part->own, op->domain.backend) : TOMOS_OK;
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
+
+static const OpType scsr_type = {.apply = apply,
+	.free = release,
+	.part = part_of,
+	.row = row,
+	.list = list,
+	.sweeper = sweeper};
 
 static tomos_status check_plane(const Plan *plan)
 {
@@ -190,10 +154,8 @@ tomos_status scsr_make(tomos_op **op, tomos_backend *backend, Lister *lister)
 	tomos_status status = scsr_build(scsr, lister, slab_bytes);
 	if (status == TOMOS_OK && on_device(made))
 		status = scsr_send(scsr, backend);
-	if (status != TOMOS_OK) {
-		tomos_op_free(made);
-		return status;
-	}
+	if (status != TOMOS_OK)
+		return op_finish(op, made, status);
 	made->matched = true;
 	made->row_most = max64(scsr->rows->longest, 1);
 	made->disjoint_columns = scsr->rows->disjoint_columns;

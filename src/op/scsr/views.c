@@ -279,8 +279,8 @@ static bool has_both(const Orbit *orbit, int count, int lane)
 	return false;
 }
 
-/* If every view of the orbit is an image in both column orders, half the columns are stored; else
- * the second image of each view is dropped. */
+/* If every view of the orbit occurs with its columns in both orders, half of the columns are
+ * stored; otherwise only one of the two orders is used for each view. */
 static void settle_columns(Orbit *orbit, int count, int64_t columns)
 {
 	bool half = true;

@@ -168,26 +168,18 @@ INLINE void last_pass(float *data, int64_t count, const int radix, const bool in
 }
 
 /* Calls with the radix as a constant. */
+#define RADIX_CASE(number, call, ...) \
+	case number: \
+		call(__VA_ARGS__, number, inverse); \
+		break;
 #define WITH_RADIX(call, radix, ...) \
 	switch (radix) { \
-	case 2: \
-		call(__VA_ARGS__, 2, inverse); \
-		break; \
-	case 3: \
-		call(__VA_ARGS__, 3, inverse); \
-		break; \
-	case 4: \
-		call(__VA_ARGS__, 4, inverse); \
-		break; \
-	case 5: \
-		call(__VA_ARGS__, 5, inverse); \
-		break; \
-	case 7: \
-		call(__VA_ARGS__, 7, inverse); \
-		break; \
-	default: \
-		call(__VA_ARGS__, 8, inverse); \
-		break; \
+		RADIX_CASE(2, call, __VA_ARGS__) \
+		RADIX_CASE(3, call, __VA_ARGS__) \
+		RADIX_CASE(4, call, __VA_ARGS__) \
+		RADIX_CASE(5, call, __VA_ARGS__) \
+		RADIX_CASE(7, call, __VA_ARGS__) \
+		RADIX_CASE(8, call, __VA_ARGS__) \
 	}
 
 INLINE void any_pass(float *data, int64_t part, const float *twiddles, int radix, bool inverse){

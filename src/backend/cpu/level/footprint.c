@@ -34,7 +34,7 @@ static Edges edges_of(
 	for (int a = 0; a < 3; a++) {
 		vf bend = (float)(depth ? look->depth[a] : 0) * s->nearer;
 		vf own = (float)f[a] * (depth ? s->nearer : vf_all(1)) - whole * bend;
-		e.edge[a] = own - at * bend;
+		e.edge[a] = (depth ? own + own * s->lean : own) - at * bend;
 		e.step[a] = depth && a > 0 ? own * s->bend - along * bend : vf_all(0);
 	}
 	return e;
@@ -45,36 +45,31 @@ typedef struct {
 	vf column[BATCH], row[BATCH], weight[BATCH], scale[BATCH], row_scale[BATCH];
 } Spots;
 
-INLINE void spots_of(
-	const TileStrip *t, Spots *spots, const Weighing weighing, const int fans, const int square)
+INLINE void spots_of(const TileView *t, const Cells *cells, const TileStrip *strip, Spots *spots,
+	const PlaceKind kind)
 {
-	const Strip s = t->strip;
-	vf x = vf_all(t->x0), bend = t->x0 * s.bend, near2 = s.near2, near2_step = s.near2_step;
-	for (int64_t i = 0; i < t->count; i++) {
-		Places p = strip_places(&s, x, bend, near2, weighing, fans, square);
+	const Strip s = strip->strip;
+	vf x = vf_all(strip->x0);
+	for (int64_t i = 0; i < strip->count; i++, x += 1) {
+		Places p = strip_places(&s, &t->look, cells, x, kind);
 		spots->column[i] = p.column;
 		spots->row[i] = p.row;
 		spots->weight[i] = p.weight;
 		vf near = p.nearer * p.nearer;
 		spots->scale[i] = near * near;
-		spots->row_scale[i] = fans ? vf_all(1) : spots->scale[i];
-		x += 1;
-		bend += s.bend;
-		near2 += near2_step;
-		near2_step += s.near2_bend;
+		spots->row_scale[i] = t->look.fans ? vf_all(1) : spots->scale[i];
 	}
 }
 
-static void spots_fill(const Look *look, const TileStrip *t, Spots *spots)
+static void spots_fill(const TileView *t, const Cells *cells, const TileStrip *s, Spots *spots)
 {
-	if (look->weighing == WEIGH_PARALLEL)
-		spots_of(t, spots, WEIGH_PARALLEL, 0, 0);
-	else if (look->square)
-		spots_of(t, spots, look->weighing, look->fans, 1);
-	else if (look->weighing == WEIGH_DISTANCE)
-		spots_of(t, spots, WEIGH_DISTANCE, 0, 0);
+	const PlaceKind kind = place_kind(&t->look, cells);
+	if (kind == PLACES_SMOOTH)
+		spots_of(t, cells, s, spots, PLACES_SMOOTH);
+	else if (kind == PLACES_NEAR)
+		spots_of(t, cells, s, spots, PLACES_NEAR);
 	else
-		spots_of(t, spots, look->weighing, 0, 0);
+		spots_of(t, cells, s, spots, kind);
 }
 
 /* The footprints of a strip: for voxel i of each line, its first column and row, relative to the
@@ -124,7 +119,7 @@ INLINE void feet_of(const TileView *t, const Cells *cells, const TileStrip *s, c
 	const int columns, const int rows, Feet *f)
 {
 	const Strip *m = &s->strip;
-	vf c = (float)cells->low[0] - m->left, r = (float)cells->low[1] - m->below;
+	vf c = (float)cells->least[0] - m->left, r = (float)cells->least[1] - m->below;
 	Edges u = edges_of(&t->look, m, t->look.column, m->column, m->column_step, c, true);
 	shares_of(spots->column, spots->scale, &u, s, columns, f->column, f->across);
 	if (rows > 1) {
@@ -237,7 +232,7 @@ INLINE void strip_by(const TileView *t, const Cells *cells, const TileStrip *s, 
 {
 	Spots spots;
 	Feet feet;
-	spots_fill(&t->look, s, &spots);
+	spots_fill(t, cells, s, &spots);
 	feet_of(t, cells, s, &spots, columns, rows, &feet);
 	if (t->what->direction == FORWARD)
 		forward_strip(t, s, &spots, &feet, window_width(cells), columns, rows);
@@ -268,7 +263,10 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 		memset(t->window, 0, (size_t)(4 * (width * height + LANES)) * sizeof(float));
 	for (int64_t r = 0; !forward && r < height; r++)
 		load_line(t, cells->low[1] + r, cells->low[0], width, t->window + r * width);
-	project_strips(t, block, cells, width, BATCH, project_strip);
+	if (t->what->plan->model.planar)
+		project_strips(t, block, cells, width, 1, BATCH, project_strip);
+	else
+		project_strips(t, block, cells, width, 0, BATCH, project_strip);
 	if (forward)
 		give_window(t, cells);
 }

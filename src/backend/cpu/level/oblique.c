@@ -129,14 +129,8 @@ static void take_columns(const Oblique *o, const Piece *p, int64_t row, int64_t 
 			memcpy(&some[l][first - column], from + (first - before),
 				(size_t)(end - first) * sizeof *from);
 	}
-	for (int64_t i = 0; i < wide; i += LANES) {
-		vf square[LANES];
-		for (int l = 0; l < LANES; l++)
-			square[l] = vf_load(some[l] + i);
-		vf_transpose(square);
-		for (int l = 0; l < LANES; l++)
-			vf_store(to + (i + l) * LANES, square[l]);
-	}
+	for (int64_t i = 0; i < wide; i += LANES)
+		vf_transpose_square(&some[0][i], CHUNK, to + i * LANES, LANES);
 }
 
 /* The transpose of take_columns: adds [column][lane] to the volume. */
@@ -145,14 +139,8 @@ static void add_columns(
 {
 	float some[LANES][CHUNK];
 	int64_t before, wide = min64(CHUNK, o->width - column);
-	for (int64_t i = 0; i < wide; i += LANES) {
-		vf square[LANES];
-		for (int l = 0; l < LANES; l++)
-			square[l] = vf_load(from + (i + l) * LANES);
-		vf_transpose(square);
-		for (int l = 0; l < LANES; l++)
-			vf_store(some[l] + i, square[l]);
-	}
+	for (int64_t i = 0; i < wide; i += LANES)
+		vf_transpose_square(from + i * LANES, LANES, &some[0][i], CHUNK);
 	for (int64_t l = 0; l < LANES; l++) {
 		float *to = lane_row(o, p, row, l, &before);
 		int64_t first = max64(before, column), end = min64(before + o->n[1], column + wide);

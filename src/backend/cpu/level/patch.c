@@ -1,86 +1,120 @@
 /* Voxel-driven projection with bilinear interpolation, for any rays: tilted detectors, sources
- * anywhere (tile.h). The 2 x 2 pixels of a patch are next to each other in the window, so that a
- * voxel reads (back) or adds to (forward) its four pixels at once. Window, back: [row][column] of
- * pairs of pixels, one above the other, so that a patch is two pairs; forward: [row][column] of
- * patches, which overlap in pixels. In a single slice with one detector row, patches are two
- * neighbouring pixels of that row.
+ * anywhere (tile.h). A cell is the square between four pixel centres. At (f, g) from its middle, in
+ * columns and rows, a view is a + f b + g (c + f d), where a, b, c and d depend on the four pixels.
+ * The window has these coefficients of each cell next to each other, so that a voxel reads its cell
+ * with one load (back), or adds 1, f, g and f g times its value with one store (forward). In a
+ * single slice with one detector row, cells are between two pixels: a + f b.
  */
 #include "backend/cpu/level/tile.h"
+
+/* Loops in functions of their own: their registers then do not depend on what is around them. */
+#define SEPARATE static __attribute__((noinline))
 
 bool LEVEL(patch_applies)(const ProjectRequest *what)
 {
 	return !what->plan->model.clamp && !what->plan->model.nearest;
 }
 
-/* Where the voxels of a strip project to: the place of the cell in the window, the weights of its
- * right and upper pixels, and the weight of the view. */
+/* Where the voxels of a strip project to: twice the place of the cell in the window, in the lower
+ * 16 bits, columns and rows from the middle of the cell, and the weight of the view. */
 typedef struct {
 	vi cell[SPAN];
 	vf right[SPAN], up[SPAN], weight[SPAN];
 } Hits;
 
-/* `clipped`: some voxels are beside the detector. `planar`: all are in its only row. */
-INLINE void strip_hits(const Strip s, int64_t count, float x0, Hits *hits, const Weighing weighing,
-	const int fans, const int square, const int clipped, const int planar)
+/* The first `count` voxels of a span whose voxel 0 is at x0 from its middle. `clipped`: some are
+ * beside the detector. `planar`: all are in its only row. */
+INLINE void strip_hits(const Look *look, const Cells *cells, const TileStrip *t, Hits *hits,
+	const PlaceKind kind, const int clipped, const int planar)
 {
-	vf x = vf_all(x0), bend = x0 * s.bend, near2 = s.near2, near2_step = s.near2_step;
-	for (int64_t i = 0; i < count; i++) {
-		Places p = strip_places(&s, x, bend, near2, weighing, fans, square);
+	const Strip s = t->strip;
+	vf x = vf_all(t->x0);
+	for (int64_t i = 0; i < t->count; i++, x += 1) {
+		Places p = strip_places(&s, look, cells, x, kind);
 		if (clipped) {
 			p.column = vf_min(vf_max(p.column, s.left), s.right);
 			p.row = vf_min(vf_max(p.row, s.below), s.above);
 		}
-		vf c = vf_floor(p.column), r = vf_floor(p.row);
-		vf place = c * s.unit + s.first;
-		hits->cell[i] = vf_truncate(planar ? place : r * s.width + place);
-		hits->right[i] = p.column - c;
-		if (!planar)
+		vf place = p.column + s.first;
+		hits->right[i] = p.column - (place - s.first);
+		if (!planar) {
+			vf r = (p.row + (float)ROUND) - (float)ROUND;
 			hits->up[i] = p.row - r;
+			place += r * s.width;
+		}
+		hits->cell[i] = (vi)((vu)place + (vu)place);
+		if (planar)
+			hits->cell[i] &= 0xffff;
 		hits->weight[i] = p.weight;
-		x += 1;
-		bend += s.bend;
-		near2 += near2_step;
-		near2_step += s.near2_bend;
 	}
 }
 
-/* The first `count` voxels of a span whose voxel 0 is at x0 from its middle. Separate from the
- * loops that use the hits, since a processor overlaps more iterations of two short loops than of
- * one long loop. */
-static void strip_hit(
-	const Look *look, const Strip *s, bool clipped, int64_t count, float x0, Hits *hits)
+/* Separate from the loops that use the hits, since a processor overlaps more iterations of two
+ * short loops than of one long loop. */
+SEPARATE void strip_hit(const TileView *t, const Cells *cells, const TileStrip *s, Hits *hits)
 {
-	Weighing weighing = look->weighing;
-	if (weighing == WEIGH_PARALLEL)
-		strip_hits(*s, count, x0, hits, WEIGH_PARALLEL, 0, 0, 1, 0);
-	else if (look->square)
-		strip_hits(*s, count, x0, hits, weighing, look->fans, 1, 1, 0);
-	else if (weighing == WEIGH_SAME)
-		strip_hits(*s, count, x0, hits, WEIGH_SAME, 0, 0, 1, 0);
-	else if (weighing == WEIGH_DEPTH)
-		strip_hits(*s, count, x0, hits, WEIGH_DEPTH, 0, 0, 1, 0);
-	else if (clipped)
-		strip_hits(*s, count, x0, hits, WEIGH_DISTANCE, 0, 0, 1, 0);
+	const PlaceKind kind = place_kind(&t->look, cells);
+	if (kind == PLACES_PARALLEL)
+		strip_hits(&t->look, cells, s, hits, PLACES_PARALLEL, 1, 0);
+	else if (kind == PLACES_ANY)
+		strip_hits(&t->look, cells, s, hits, PLACES_ANY, 1, 0);
+	else if (kind == PLACES_NEAR)
+		strip_hits(&t->look, cells, s, hits, PLACES_NEAR, 1, 0);
+	else if (cells->clipped)
+		strip_hits(&t->look, cells, s, hits, PLACES_SMOOTH, 1, 0);
 	else
-		strip_hits(*s, count, x0, hits, WEIGH_DISTANCE, 0, 0, 0, 0);
+		strip_hits(&t->look, cells, s, hits, PLACES_SMOOTH, 0, 0);
+}
+
+/* The coefficients of LANES cells between two rows of pixels. */
+static void fill_cells(const float *low, const float *high, float *cells)
+{
+	vf mean[2], rise[2], coefficients[4];
+	quad each[LANES];
+	for (int i = 0; i < 2; i++) {
+		vf below = vf_load(low + i), above = vf_load(high + i);
+		mean[i] = 0.5F * (below + above);
+		rise[i] = above - below;
+	}
+	coefficients[0] = 0.5F * (mean[0] + mean[1]);
+	coefficients[1] = mean[1] - mean[0];
+	coefficients[2] = 0.5F * (rise[0] + rise[1]);
+	coefficients[3] = rise[1] - rise[0];
+	quads_of(coefficients, each);
+	memcpy(cells, each, sizeof each);
 }
 
 static void load_window(const TileView *t, const Cells *cells)
 {
-	int64_t wide = cells->size[0] + 1;
-	float lines[2][MOST_WIDE + 1], *pairs = t->window;
-	load_line(t, cells->low[1], cells->low[0], wide, lines[0]);
-	for (int64_t r = 0; r < cells->size[1]; r++, pairs += 2 * wide) {
+	int64_t wide = cells->size[0];
+	float lines[2][MOST_WIDE + 1 + LANES], *to = t->window;
+	memset(lines, 0, sizeof lines);
+	load_line(t, cells->low[1], cells->low[0], wide + 1, lines[0]);
+	for (int64_t r = 0; r < cells->size[1]; r++, to += 4 * wide) {
 		float *low = lines[r & 1], *high = lines[(r + 1) & 1];
-		load_line(t, cells->low[1] + r + 1, cells->low[0], wide, high);
-		for (int64_t c = 0; c < wide; c++) {
-			pairs[2 * c] = low[c];
-			pairs[2 * c + 1] = high[c];
-		}
+		load_line(t, cells->low[1] + r + 1, cells->low[0], wide + 1, high);
+		for (int64_t c = 0; c < wide; c += LANES)
+			fill_cells(low + c, high + c, to + 4 * c);
 	}
 }
 
-/* Adds the patches of a window to the pixels of the view. */
+/* The transpose of fill_cells, in place: what cells add to their lower left, lower right, upper
+ * left and upper right pixels. */
+static void cells_pixels(PatchLines lines, int64_t wide)
+{
+	for (int64_t c = LANES; c < LANES + wide; c += LANES) {
+		vf sum = 0.5F * vf_load(lines[0] + c), rise = vf_load(lines[2] + c);
+		vf across = 0.5F * vf_load(lines[1] + c), both = vf_load(lines[3] + c);
+		vf low = 0.5F * (sum - rise), low_across = across - both;
+		vf high = 0.5F * (sum + rise), high_across = across + both;
+		vf_store(lines[0] + c, low - low_across);
+		vf_store(lines[1] + c, low + low_across);
+		vf_store(lines[2] + c, high - high_across);
+		vf_store(lines[3] + c, high + high_across);
+	}
+}
+
+/* Adds the cells of a window to the pixels of the view. */
 static void give_window(const TileView *t, const Cells *cells)
 {
 	const KernelModel *model = &t->what->plan->model;
@@ -91,68 +125,65 @@ static void give_window(const TileView *t, const Cells *cells)
 	for (int64_t r = 0; r <= cells->size[1]; r++) {
 		float(*upper)[MOST_WIDE + 3 * LANES] = lines[r & 1];
 		float(*lower)[MOST_WIDE + 3 * LANES] = lines[(r + 1) & 1];
-		if (r < cells->size[1])
+		if (r < cells->size[1]) {
 			split_patches(t->window + 4 * r * wide, wide, upper);
-		else
+			cells_pixels(upper, wide);
+		} else {
 			memset(upper, 0, sizeof lines[0]);
+		}
 		int64_t row = cells->low[1] + r;
 		if (row < 0 || row >= model->rows)
 			continue;
 		float *to_pixels = image_row(t, row) + first;
 		for (int64_t c = from; c <= to; c++)
-			to_pixels[c] += (upper[0][LANES + c] + upper[2][LANES + c - 1]) +
-					(lower[1][LANES + c] + lower[3][LANES + c - 1]);
+			to_pixels[c] += (upper[0][LANES + c] + upper[1][LANES + c - 1]) +
+					(lower[2][LANES + c] + lower[3][LANES + c - 1]);
 	}
 }
 
-static void back_strip(const Hits *hits, const float *pairs, int64_t count, float *sums)
+SEPARATE void back_strip(const Hits *hits, const float *cells, int64_t count, float *sums)
 {
 	for (int64_t i = 0; i < count; i++) {
-		vf pixels[4], right = hits->right[i];
-		vf_load_fours_by(pairs, (const int32_t *)&hits->cell[i], 2, pixels);
-		vf low = pixels[0] + right * (pixels[2] - pixels[0]);
-		vf high = pixels[1] + right * (pixels[3] - pixels[1]);
-		vf value = hits->weight[i] * (low + hits->up[i] * (high - low));
+		vf k[4], right = hits->right[i];
+		vf_load_fours_by(cells, (const int32_t *)&hits->cell[i], 2, k);
+		vf value = k[0] + right * k[1] + hits->up[i] * (k[2] + right * k[3]);
+		vf_store(sums + i * TILE, vf_load(sums + i * TILE) + hits->weight[i] * value);
+	}
+}
+
+SEPARATE void forward_strip(const Hits *hits, float *cells, int64_t count, const float *values)
+{
+	for (int64_t i = 0; i < count; i++) {
+		vf k[4];
+		k[0] = hits->weight[i] * vf_load(values + i * TILE);
+		k[1] = k[0] * hits->right[i];
+		k[2] = k[0] * hits->up[i];
+		k[3] = k[1] * hits->up[i];
+		vf_add_fours_by(cells, (const int32_t *)&hits->cell[i], 2, k);
+	}
+}
+
+static void back_strip_planar(const Hits *hits, const float *cells, int64_t count, float *sums)
+{
+	for (int64_t i = 0; i < count; i++) {
+		vf rise, mean = vf_load_twos(cells, &hits->cell[i], &rise);
+		vf value = hits->weight[i] * (mean + hits->right[i] * rise);
 		vf_store(sums + i * TILE, vf_load(sums + i * TILE) + value);
 	}
 }
 
-static void forward_strip(const Hits *hits, float *patches, int64_t count, const float *values)
+static void forward_strip_planar(const Hits *hits, float *cells, int64_t count, const float *values)
 {
 	for (int64_t i = 0; i < count; i++) {
 		vf value = hits->weight[i] * vf_load(values + i * TILE);
-		vf right = value * hits->right[i], left = value - right;
-		vf pixels[4];
-		pixels[1] = left * hits->up[i];
-		pixels[3] = right * hits->up[i];
-		pixels[0] = left - pixels[1];
-		pixels[2] = right - pixels[3];
-		vf_add_fours_by(patches, (const int32_t *)&hits->cell[i], 2, pixels);
-	}
-}
-
-static void back_strip_planar(const Hits *hits, const float *line, int64_t count, float *sums)
-{
-	for (int64_t i = 0; i < count; i++) {
-		vf right, left = vf_load_twos(line, &hits->cell[i], &right);
-		vf value = hits->weight[i] * (left + hits->right[i] * (right - left));
-		vf_store(sums + i * TILE, vf_load(sums + i * TILE) + value);
-	}
-}
-
-static void forward_strip_planar(const Hits *hits, float *pairs, int64_t count, const float *values)
-{
-	for (int64_t i = 0; i < count; i++) {
-		vf value = hits->weight[i] * vf_load(values + i * TILE);
-		vf right = value * hits->right[i];
-		vf_add_twos(pairs, (const int32_t *)&hits->cell[i], value - right, right);
+		vf_add_twos(cells, (const int32_t *)&hits->cell[i], value, value * hits->right[i]);
 	}
 }
 
 INLINE void project_strip(const TileView *t, const Cells *cells, const TileStrip *s)
 {
 	Hits hits;
-	strip_hit(&t->look, &s->strip, cells->clipped, s->count, s->x0, &hits);
+	strip_hit(t, cells, s, &hits);
 	if (t->what->direction == FORWARD)
 		forward_strip(&hits, t->window, s->count, s->voxels);
 	else
@@ -162,54 +193,64 @@ INLINE void project_strip(const TileView *t, const Cells *cells, const TileStrip
 INLINE void project_strip_planar(const TileView *t, const Cells *cells, const TileStrip *s)
 {
 	Hits hits;
-	if (t->look.weighing == WEIGH_DISTANCE && !cells->clipped)
-		strip_hits(s->strip, s->count, s->x0, &hits, WEIGH_DISTANCE, 0, 1, 0, 1);
+	const PlaceKind kind = place_kind(&t->look, cells);
+	if (kind == PLACES_SMOOTH && !cells->clipped)
+		strip_hits(&t->look, cells, s, &hits, PLACES_SMOOTH, 0, 1);
 	else
-		strip_hits(s->strip, s->count, s->x0, &hits, t->look.weighing, 0, 1, 1, 1);
+		strip_hits(&t->look, cells, s, &hits, kind, 1, 1);
 	if (t->what->direction == FORWARD)
 		forward_strip_planar(&hits, t->window, s->count, s->voxels);
 	else
 		back_strip_planar(&hits, t->window, s->count, s->voxels);
 }
 
-/* Adds the pairs of a window to the pixels of the only row. */
-static void give_line(const TileView *t, const Cells *cells)
+/* The only row of pixels as cells, and the transpose. */
+static void load_planar(const TileView *t, const Cells *cells)
+{
+	float line[MOST_WIDE + 1];
+	load_line(t, 0, cells->low[0], cells->size[0] + 1, line);
+	for (int64_t c = 0; c < cells->size[0]; c++) {
+		t->window[2 * c] = 0.5F * (line[c] + line[c + 1]);
+		t->window[2 * c + 1] = line[c + 1] - line[c];
+	}
+}
+
+static void give_planar(const TileView *t, const Cells *cells)
 {
 	int64_t first = cells->low[0], wide = cells->size[0];
 	int64_t columns = t->what->plan->model.columns;
-	float *pixels = image_row(t, 0);
+	float *pixels = image_row(t, 0) + first;
 	for (int64_t c = max64(0, -first); c < min64(wide, columns - first); c++)
-		pixels[first + c] += t->window[2 * c];
+		pixels[c] += 0.5F * t->window[2 * c] - t->window[2 * c + 1];
 	for (int64_t c = max64(0, -first - 1); c < min64(wide, columns - first - 1); c++)
-		pixels[first + c + 1] += t->window[2 * c + 1];
+		pixels[c + 1] += 0.5F * t->window[2 * c] + t->window[2 * c + 1];
 }
 
 static void project_planar(const TileView *t, const Box *block, const Cells *cells)
 {
 	bool forward = t->what->direction == FORWARD;
-	int64_t wide = cells->size[0];
 	if (forward)
-		memset(t->window, 0, (size_t)(2 * (wide + LANES)) * sizeof(float));
+		memset(t->window, 0, (size_t)(2 * (cells->size[0] + LANES)) * sizeof(float));
 	else
-		load_line(t, 0, cells->low[0], wide + 1, t->window);
-	project_strips(t, block, cells, 0, SPAN, project_strip_planar);
+		load_planar(t, cells);
+	project_strips(t, block, cells, 0, 1, SPAN, project_strip_planar);
 	if (forward)
-		give_line(t, cells);
+		give_planar(t, cells);
 }
 
 static void project_block(const TileView *t, const Box *block, const Cells *cells)
 {
 	bool forward = t->what->direction == FORWARD;
-	int64_t patches = cells->size[0] * cells->size[1];
+	int64_t many = cells->size[0] * cells->size[1];
 	if (t->what->plan->model.planar) {
 		project_planar(t, block, cells);
 		return;
 	}
 	if (forward)
-		memset(t->window, 0, (size_t)(4 * (patches + LANES)) * sizeof(float));
+		memset(t->window, 0, (size_t)(4 * (many + LANES)) * sizeof(float));
 	else
 		load_window(t, cells);
-	project_strips(t, block, cells, cells->size[0] + (forward ? 0 : 1), SPAN, project_strip);
+	project_strips(t, block, cells, cells->size[0], 0, SPAN, project_strip);
 	if (forward)
 		give_window(t, cells);
 }

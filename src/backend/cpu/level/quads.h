@@ -82,12 +82,13 @@ static inline void vf_load_fours(const float *p, vi at, vf m[4])
 	load_fours(p, each, 1, m);
 }
 
-/* m[j] = p[at per + j] for j < 4, in each lane; the places are in memory. */
+/* m[j] = p[at per + j] for j < 4, in each lane; the places are the lower 16 bits of numbers in
+ * memory. */
 static inline void vf_load_fours_by(const float *p, const int32_t *at, const int per, vf m[4])
 {
 	int64_t each[LANES];
 	for (int l = 0; l < LANES; l++)
-		each[l] = at[l];
+		each[l] = (uint16_t)at[l];
 	load_fours(p, each, per, m);
 }
 
@@ -134,12 +135,12 @@ static inline void vf_add_fours(float *p, vi at, const vf m[4])
 	add_fours(p, each, 1, m);
 }
 
-/* p[at per + j] += m[j], likewise; the places are in memory. */
+/* p[at per + j] += m[j], likewise; the places are the lower 16 bits of numbers in memory. */
 static inline void vf_add_fours_by(float *p, const int32_t *at, const int per, const vf m[4])
 {
 	int64_t each[LANES];
 	for (int l = 0; l < LANES; l++)
-		each[l] = at[l];
+		each[l] = (uint16_t)at[l];
 	add_fours(p, each, per, m);
 }
 

@@ -12,8 +12,8 @@
 enum {
 	TOGETHER = 16, /* vectors of rays */
 	BAND = 16,     /* detector rows of a task (forward) */
-	BESIDE = 96,   /* rows of a part, and voxels of a row */
-	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* 1.2 to 1.9 MB: an L2 cache */
+	BESIDE = 128,  /* rows of a part, and voxels of a row */
+	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* 3.3 MB */
 	SLACK = BESIDE + 3 + 2 * WINDOW, /* floats around single voxels that windows reach */
 	SINGLE_FLOATS = PLANES * (BESIDE + 3) * (BESIDE + 3) + 2 * SLACK,
 };

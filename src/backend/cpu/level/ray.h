@@ -10,11 +10,7 @@
 
 /* Positions in a plane are an integer per ray and a fixed-point offset with 24 fractional bits.
  * The offset changes by at most one voxel per plane, so that it cannot overflow. */
-#if defined TOMOS_LEVEL_avx512
 enum { OFFSET_BITS = 24, PLANES = 24 };
-#else
-enum { OFFSET_BITS = 24, PLANES = 16 };
-#endif
 #define OFFSET_ONE 0x1p24
 #define OFFSET_MASK 0xffffff
 
@@ -156,7 +152,8 @@ typedef struct {
 #define ROUND_WHOLE 0x1.8p52
 #define ROUND_OFFSET 0x1.8p28 /* to 2^-OFFSET_BITS */
 
-/* A ray belongs to the axis along which its direction is largest, of equal ones to the first. */
+/* A ray belongs to the axis along which its direction has the largest component; where two are
+ * equally large, to the first of them. */
 static inline vl belongs(const RayPart *part, int i, vd ahead, vd aside)
 {
 	vd more = ahead - vd_abs(aside);

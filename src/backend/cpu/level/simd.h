@@ -129,18 +129,6 @@ static inline vf vf_abs(vf v)
 	return (vf)((vi)v & 0x7fffffff);
 }
 
-/* v where it is positive, else 0 */
-static inline vf vf_positive(vf v)
-{
-#if defined TOMOS_LEVEL_avx512
-	return (vf)_mm512_max_ps((__m512)v, _mm512_setzero_ps());
-#elif defined TOMOS_LEVEL_avx2
-	return (vf)_mm256_max_ps((__m256)v, _mm256_setzero_ps());
-#else
-	return (vf)((vi)v & (v > 0));
-#endif
-}
-
 static inline vf vf_min(vf a, vf b)
 {
 #if defined TOMOS_LEVEL_avx512
@@ -161,6 +149,12 @@ static inline vf vf_max(vf a, vf b)
 #else
 	return (vf)(((vi)a & (a > b)) | ((vi)b & ~(a > b)));
 #endif
+}
+
+/* v where it is positive, else 0 */
+static inline vf vf_positive(vf v)
+{
+	return vf_max(v, (vf){0});
 }
 
 /* Whether the mask is set in any lane. */
@@ -234,37 +228,40 @@ static inline vf vf_sqrt(vf v)
 #endif
 }
 
-/* The square root of v > 0, by an approximation and a step of Newton's method where that is faster
- * than the instruction. */
-static inline vf vf_root(vf v)
+/* sqrt(v) and 1 / sqrt(v) of v > 0, by an approximation and a step of Newton's method where that
+ * is faster than the instruction. */
+#if defined TOMOS_LEVEL_avx512 || defined TOMOS_LEVEL_avx2
+static inline vf vf_estimate_inverse_root(vf v)
 {
 #if defined TOMOS_LEVEL_avx512
-	vf inverse = (vf)_mm512_rsqrt14_ps((__m512)v);
-#elif defined TOMOS_LEVEL_avx2
-	vf inverse = (vf)_mm256_rsqrt_ps((__m256)v);
-#endif
-#if defined TOMOS_LEVEL_avx512 || defined TOMOS_LEVEL_avx2
-	vf root = v * inverse;
-	return root + 0.5F * inverse * (v - root * root);
+	return (vf)_mm512_rsqrt14_ps((__m512)v);
 #else
-	return vf_sqrt(v);
+	return (vf)_mm256_rsqrt_ps((__m256)v);
 #endif
 }
 
-/* 1 / sqrt(v) of v > 0, likewise. */
+static inline vf vf_root(vf v)
+{
+	vf inverse = vf_estimate_inverse_root(v), root = v * inverse;
+	return root + 0.5F * inverse * (v - root * root);
+}
+
 static inline vf vf_inverse_root(vf v)
 {
-#if defined TOMOS_LEVEL_avx512
-	vf inverse = (vf)_mm512_rsqrt14_ps((__m512)v);
-#elif defined TOMOS_LEVEL_avx2
-	vf inverse = (vf)_mm256_rsqrt_ps((__m256)v);
-#endif
-#if defined TOMOS_LEVEL_avx512 || defined TOMOS_LEVEL_avx2
+	vf inverse = vf_estimate_inverse_root(v);
 	return inverse + inverse * (0.5F - 0.5F * v * inverse * inverse);
-#else
-	return 1 / vf_sqrt(v);
-#endif
 }
+#else
+static inline vf vf_root(vf v)
+{
+	return vf_sqrt(v);
+}
+
+static inline vf vf_inverse_root(vf v)
+{
+	return 1 / vf_sqrt(v);
+}
+#endif
 
 /* p[index] for 0 <= index < WINDOW, by permutations of loaded vectors: faster than a gather. */
 static inline vf vf_pick(const float *p, vi index)
@@ -395,6 +392,18 @@ static inline void vf_transpose(vf m[LANES])
 	memcpy(rows, m, sizeof rows);
 	transpose_four(rows, m);
 #endif
+}
+
+/* Copies such a square of floats, transposed, between rows that are a stride apart. */
+static inline void vf_transpose_square(
+	const float *from, int64_t from_stride, float *to, int64_t to_stride)
+{
+	vf square[LANES];
+	for (int l = 0; l < LANES; l++)
+		square[l] = vf_load(from + l * from_stride);
+	vf_transpose(square);
+	for (int l = 0; l < LANES; l++)
+		vf_store(to + l * to_stride, square[l]);
 }
 
 /* Sample positions are fixed-point numbers with 31 fractional bits. Additions are exact, and the

@@ -105,56 +105,50 @@ INLINE void collect_taps(const SpreadWindow *w, const SpreadLine *line, const fl
 	}
 }
 
-/* The loops above for each number of taps. */
-#define EACH_TAPS(call) \
+/* The loops above with the numbers of taps and lanes as constants. */
+#define TAPS_CASE(number, call, ...) \
+	case number: \
+		call(__VA_ARGS__, number, lanes); \
+		break;
+#define WITH_TAPS(call, ...) \
 	switch (w->taps) { \
-	case 4: \
-		call(4); \
-		break; \
-	case 5: \
-		call(5); \
-		break; \
-	case 6: \
-		call(6); \
-		break; \
-	case 7: \
-		call(7); \
-		break; \
-	case 8: \
-		call(8); \
-		break; \
-	case 9: \
-		call(9); \
-		break; \
-	case 10: \
-		call(10); \
-		break; \
-	case 11: \
-		call(11); \
-		break; \
-	default: \
-		call(12); \
-		break; \
+		TAPS_CASE(4, call, __VA_ARGS__) \
+		TAPS_CASE(5, call, __VA_ARGS__) \
+		TAPS_CASE(6, call, __VA_ARGS__) \
+		TAPS_CASE(7, call, __VA_ARGS__) \
+		TAPS_CASE(8, call, __VA_ARGS__) \
+		TAPS_CASE(9, call, __VA_ARGS__) \
+		TAPS_CASE(10, call, __VA_ARGS__) \
+		TAPS_CASE(11, call, __VA_ARGS__) \
+		TAPS_CASE(12, call, __VA_ARGS__) \
 	}
+
+INLINE void spread_lanes(const SpreadWindow *w, const SpreadLine *line, const float *values,
+	float *tile, const int lanes)
+{
+	WITH_TAPS(spread_taps, w, line, values, tile)
+}
 
 static void spread(const SpreadWindow *w, const SpreadLine *line, const float *values, float *tile)
 {
-#define SPREAD_ONE(taps) spread_taps(w, line, values, tile, taps, 1)
-#define SPREAD_ALL(taps) spread_taps(w, line, values, tile, taps, SPREAD_LANES)
 	if (w->lanes == 1)
-		EACH_TAPS(SPREAD_ONE)
+		spread_lanes(w, line, values, tile, 1);
 	else
-		EACH_TAPS(SPREAD_ALL)
+		spread_lanes(w, line, values, tile, SPREAD_LANES);
+}
+
+INLINE void collect_lanes(const SpreadWindow *w, const SpreadLine *line, const float *tile,
+	float *values, const int lanes)
+{
+	WITH_TAPS(collect_taps, w, line, tile, values)
 }
 
 static void collect(const SpreadWindow *w, const SpreadLine *line, const float *tile, float *values)
 {
-#define COLLECT_ONE(taps) collect_taps(w, line, tile, values, taps, 1)
-#define COLLECT_ALL(taps) collect_taps(w, line, tile, values, taps, SPREAD_LANES)
 	if (w->lanes == 1)
-		EACH_TAPS(COLLECT_ONE)
+		collect_lanes(w, line, tile, values, 1);
 	else
-		EACH_TAPS(COLLECT_ALL)
+		collect_lanes(w, line, tile, values, SPREAD_LANES);
 }
 
 const SpreadKernels LEVEL(spread_kernels) = {spread, collect};

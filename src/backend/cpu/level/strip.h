@@ -2,372 +2,345 @@
  * weights.
  *
  * Voxels are projected in strips: LANES lines of voxels along x, neighbours along y, in the SIMD
- * lanes. Detector column and row are quotients of linear functions. At x voxels from the middle of
- * a span, which projects to column c + f with a whole number c, the column is c + (f + x step) / (1
- * + x bend). c, f, step and bend are computed in double precision, once per span; the small
- * distance from c is then exact enough in single precision.
+ * lanes. Detector column and row are quotients of linear functions. The middle of a span of the
+ * lines projects to column c + f with a whole number c; x and y voxels from it, the column is c +
+ * (f + x step + y slope) / (1 + x bend + y lean). The numbers are computed in double precision,
+ * once per span; the small distance from c is then exact enough in single precision. Where columns
+ * or the depth change much from line to line, each line has its own numbers.
  */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_STRIP_H
 #define TOMOS_BACKEND_CPU_LEVEL_STRIP_H
 
-#include <math.h>
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/level/block.h"
 #include "backend/cpu/level/doubles.h"
 #include "backend/cpu/level/quads.h"
-#include "backend/cpu/level/trapezoid.h"
 
-enum {
-	TILE = 32,         /* voxels of a tile along each axis */
-	SPAN = 32,         /* voxels of a line computed from one middle */
-	MOST_CELLS = 8192, /* cells of a window */
-	MOST_WIDE = 1024,  /* cells of a window in a row */
-	FAR = 1 << 20,     /* columns and rows beyond this are not computed */
-};
+/* Added to a small number, this rounds it to a whole number, which the last bits then contain. */
+#define ROUND 0x1.8p23
 
-/* What the weight of a voxel depends on: nothing, the depth, or depth and distance to the source.
- * The depth itself is constant for parallel rays. */
-typedef enum { WEIGH_PARALLEL, WEIGH_SAME, WEIGH_DEPTH, WEIGH_DISTANCE } Weighing;
+/* 1 / v, by an approximation and a step of Newton's method where that is faster. */
+static inline vf vf_inverse(vf v)
+{
+#if defined TOMOS_LEVEL_avx512
+	vf inverse = (vf)_mm512_rcp14_ps((__m512)v);
+	return inverse + inverse * (1 - v * inverse);
+#else
+	return 1 / v;
+#endif
+}
 
-/* One view, with the lines of voxels along the first axis and the SIMD lanes along the second one.
- * `swapped`: these are y and x, in everything that is given for three axes. `square`: the weight of
- * a distance is divided by depth^2 instead of depth^3. `footprints`: voxels are as large as their
- * projections, else points between pixels. */
+/* A span of LANES lines along x, neighbours along y; x is counted from its middle. Columns and
+ * rows are relative to whole numbers, or to the middles between two of them (no footprints):
+ * column + x column_step, divided by the depth in units of 1 / nearer, 1 + lean + x bend. Cell
+ * (column, row) is at first + column unit + row width of the window (no footprints: plus ROUND,
+ * with a unit of 1). `weight`: a polynomial in x, or a factor (0) and the square of the distance to
+ * the source in units of that in the middle, a polynomial in x (1 to 3). */
 typedef struct {
-	const Plan *plan;
-	double depth[4], column[4], row[4], src[3], v[3], step[3], mass;
-	Weighing weighing;
-	bool swapped, fans, square, footprints;
-} Look;
-
-/* The patches of pixels that the voxels of a block project to, by the lower left pixel of each:
- * columns and rows [low, low + size). A patch has pixels[0] columns and pixels[1] rows. */
-typedef struct {
-	int64_t low[2], size[2];
-	int pixels[2];
-	double high[2]; /* largest column and row */
-	bool clipped;   /* some voxels are beside the detector */
-	int64_t span;   /* voxels of a line that are computed from their middle */
-} Cells;
-
-typedef enum { BLOCK_OFF, BLOCK_FITS, BLOCK_SPLIT } BlockFit;
-
-static inline Look look_at(const Plan *plan, int64_t view, bool swapped, bool footprints)
-{
-	const KernelView *k = &plan->views[view];
-	const KernelModel *model = &plan->model;
-	Look look = {
-		.plan = plan, .swapped = swapped, .fans = KERNEL_FANS(k), .footprints = footprints};
-	for (int a = 0; a < 4; a++) {
-		int b = swapped && a < 2 ? 1 - a : a;
-		look.depth[a] = k->depth[b];
-		look.column[a] = k->column[b];
-		look.row[a] = model->planar ? 0 : k->row[b];
-		if (a == 3)
-			continue;
-		look.src[a] = k->src[b];
-		look.v[a] = k->v[b];
-		look.step[a] = plan->whole.step[b];
-	}
-	look.mass = model->weight == WEIGHT_RAY ? k->mass : 1;
-	look.square = look.fans || model->planar;
-	look.weighing = !KERNEL_HAS_SOURCE(k)           ? WEIGH_PARALLEL
-			: model->weight == WEIGHT_NONE  ? WEIGH_SAME
-			: model->weight == WEIGHT_DEPTH ? WEIGH_DEPTH
-							: WEIGH_DISTANCE;
-	return look;
-}
-
-static inline double linear(const double f[4], const double at[3])
-{
-	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
-}
-
-/* Last voxel along y of the vectors that cover a block. */
-static inline int64_t last_lane(const Box *block)
-{
-	return block->low[1] + parts(block->high[1] - block->low[1], LANES) * LANES - 1;
-}
-
-/* Columns and rows of a block: their range, the largest change from voxel to voxel along x, the
- * least depth, and half the length of the largest footprint. */
-typedef struct {
-	double least[2], most[2], steepest, nearest, reach[2];
-} Range;
-
-/* See footprint_shadow; widths of the edges of a voxel. */
-static inline double widest_reach(const double widths[3])
-{
-	double wide = fmax(fmax(widths[0], widths[1]), widths[2]), square = -wide * wide;
-	for (int b = 0; b < 3; b++)
-		square += widths[b] * widths[b];
-	return 0.5001 * (wide + fmin(sqrt(fmax(square, 0)), wide)) + 1e-4;
-}
-
-/* As fmin and fmax for numbers, without a call. */
-static inline double lesser(double a, double b)
-{
-	return b < a ? b : a;
-}
-
-static inline double greater(double a, double b)
-{
-	return b > a ? b : a;
-}
-
-/* Extremes are at the corners, if the depth is positive in all of them: those of columns and rows,
- * and of the products of edge widths and depth^2, which are linear in the position. */
-static inline Range block_range(const Look *look, const Box *block)
-{
-	Range range = {{HUGE_VAL, HUGE_VAL}, {-HUGE_VAL, -HUGE_VAL}, 0, HUGE_VAL, {0, 0}};
-	const double *f[2] = {look->column, look->row};
-	double widths[2][3] = {{0}};
-	for (int i = 0; i < (block->high[2] - block->low[2] > 1 ? 8 : 4); i++) {
-		const double at[3] = {(double)(i & 1 ? block->high[0] - 1 : block->low[0]),
-			(double)(i & 2 ? last_lane(block) : block->low[1]),
-			(double)(i & 4 ? block->high[2] - 1 : block->low[2])};
-		double depth = linear(look->depth, at), nearer = 1 / depth;
-		range.nearest = lesser(range.nearest, depth);
-		for (int a = 0; a < 2; a++) {
-			bool same = a == 1 && look->fans;
-			double p = linear(f[a], at) * (same ? 1 : nearer), bend = same ? 0 : p;
-			double slope = (f[a][0] - bend * look->depth[0]) * (same ? 1 : nearer);
-			range.least[a] = lesser(range.least[a], p);
-			range.most[a] = greater(range.most[a], p);
-			range.steepest = greater(range.steepest, fabs(slope));
-			for (int b = 0; b < 3 && look->footprints; b++)
-				widths[a][b] = greater(widths[a][b],
-					fabs(f[a][b] - bend * look->depth[b]) * (same ? 1 : depth));
-		}
-	}
-	for (int a = 0; a < 2 && look->footprints; a++) {
-		for (int b = 0; b < 3 && !(a == 1 && look->fans); b++)
-			widths[a][b] /= range.nearest * range.nearest;
-		range.reach[a] = widest_reach(widths[a]);
-	}
-	return range;
-}
-
-/* Columns or rows (a) of the patches of a block, limited to those with one of the n pixels of the
- * detector, and those next to them, to which voxels beside the detector are assigned. Returns false
- * if there are no others. */
-static inline bool block_pixels(
-	const Look *look, const Range *range, int a, int64_t n, Cells *cells)
-{
-	bool one = a == 1 && look->plan->model.planar; /* footprints with a single row */
-	double before = 0, after = 0;
-	if (look->footprints && !one) {
-		before = range->reach[a] - 0.5;
-		after = 0.5;
-	}
-	cells->pixels[a] = !look->footprints ? 2
-			   : one             ? 1
-				 : (int)fmin(fmax(ceil(2 * range->reach[a]), 2), FAR) + 1;
-	double outside = look->footprints ? cells->pixels[a] : 1;
-	double least = range->least[a] - before, most = range->most[a] + after;
-	if (most <= -outside - 0.01 || least >= (double)n + 0.01)
-		return false;
-	cells->low[a] = (int64_t)floor(fmax(-outside, least - 0.01));
-	cells->clipped |= least < 0.01 - outside || most > (double)n - 0.01;
-	cells->high[a] = fmin((double)n, most + 0.01);
-	cells->size[a] = (int64_t)floor(cells->high[a]) - cells->low[a] + 1;
-	if (look->footprints)
-		cells->high[a] = floor(cells->high[a]);
-	return true;
-}
-
-/* The cells of a block. */
-static inline BlockFit block_cells(const Look *look, const Box *block, Cells *cells)
-{
-	const int64_t n[2] = {look->plan->model.columns, look->plan->model.rows};
-	const Range range = block_range(look, block);
-	cells->clipped = false;
-	/* The depth changes little within a span, and columns and rows are at most 20 from those of
-	 * its middle, so that rounding errors stay small. */
-	double change = fabs(look->depth[0]);
-	if (!(range.nearest > 0 && SPAN / 2 * change <= range.nearest))
-		return BLOCK_SPLIT;
-	cells->span = SPAN * change <= range.nearest ? SPAN : SPAN / 2;
-	while (cells->span > SPAN / 8 && (double)cells->span * range.steepest > 40)
-		cells->span /= 2;
-	for (int a = 0; a < 2; a++)
-		if (!block_pixels(look, &range, a, n[a], cells))
-			return BLOCK_OFF;
-	for (int a = 0; a < 2; a++)
-		if (!(range.least[a] > -FAR && range.most[a] < FAR) ||
-			cells->pixels[a] > MOST_PIXELS)
-			return BLOCK_SPLIT;
-	int64_t wide = cells->size[0] + parts(cells->pixels[0], 4) * 4;
-	return wide <= MOST_WIDE && wide * (cells->size[1] + cells->pixels[1]) <= MOST_CELLS
-		       ? BLOCK_FITS
-		       : BLOCK_SPLIT;
-}
-
-/* The whole number nearest to v in [low, high]. */
-static inline vd nearest_whole(vd v, double low, double high)
-{
-	const double shift = 0x1.8p52; /* the sum has no fractional bits */
-	v = (v + shift) - shift;
-	v = vd_choose(v < low, low + (vd){0}, v);
-	return vd_choose(v > high, high + (vd){0}, v);
-}
-
-/* LANES lines along x, neighbours along y: depth, column times depth, row times depth (of fans, the
- * row) at x = 0, and the square of the distance to the source as a polynomial in x - middle. */
-typedef struct {
-	Doubles depth, column, row;
-	vf near2, near2_step, near2_bend;
-	double middle;
-} Lines;
-
-static inline void lines_distances(const Look *look, const double at[3], Lines *lines)
-{
-	Doubles near2 = {{{0}}}, near2_step = {{{0}}};
-	double height = look->fans ? linear(look->row, at) : 0, bend = 0;
-	for (int a = 0; a < 3; a++) {
-		double step = look->step[a], v = look->fans ? look->v[a] * step : 0;
-		double along_x = (a == 0 ? step : 0) - look->row[0] * v;
-		Doubles away = doubles_line((at[a] - look->src[a]) * step - height * v,
-			(a == 1 ? step : 0) - look->row[1] * v);
-		for (int h = 0; h < 2; h++) {
-			near2.half[h] += away.half[h] * away.half[h];
-			near2_step.half[h] += 2 * along_x * away.half[h];
-		}
-		bend += along_x * along_x;
-	}
-	lines->near2 = doubles_float(&near2);
-	lines->near2_step = doubles_float(&near2_step);
-	lines->near2_bend = vf_all((float)bend);
-}
-
-static inline void lines_fill(const Look *look, double middle, int64_t y, int64_t z, Lines *lines)
-{
-	const double *d = look->depth, *u = look->column, *v = look->row;
-	double at[3] = {0, (double)y, (double)z};
-	lines->middle = middle;
-	lines->depth = doubles_line(linear(d, at), d[1]);
-	lines->column = doubles_line(linear(u, at), u[1]);
-	lines->row = doubles_line(linear(v, at), v[1]);
-	at[0] = middle;
-	lines->near2 = lines->near2_step = lines->near2_bend = vf_all(0);
-	if (look->weighing == WEIGH_DISTANCE)
-		lines_distances(look, at, lines);
-}
-
-/* A span of the lines. Columns and rows are relative to whole numbers, one of each per line; x is
- * counted from the middle of the span. Cell (column, row) is at first + column unit + row width of
- * the window. `nearer`: 1 / depth in the middle. `near2`, with its first and second difference
- * along x: square of the distance to the source times the square of the weight. */
-typedef struct {
-	vf column, column_step, row, row_step, bend, nearer;
-	vf left, right, below, above, first, unit, width;
-	vf weight, near2, near2_step, near2_bend;
+	vf column, column_step, row, row_step, lean, bend, nearer, weight[5];
+	vf left, right, below, above, first;
+	float unit, width;
 } Strip;
+
+/* A window with rows of `width` cells, `unit` apart, for strips relative to columns c, rows r. */
+static inline void strip_window(
+	const Look *look, const Cells *cells, int64_t width, float unit, vf c, vf r, Strip *s)
+{
+	const float middle = look->footprints ? 0 : 0.5F;
+	s->left = (float)cells->least[0] - c;
+	s->below = (float)cells->least[1] - r;
+	s->right = (float)cells->most[0] - c;
+	s->above = (float)cells->most[1] - r;
+	s->unit = unit;
+	s->width = unit * (float)width;
+	s->first = (c - (middle + (float)cells->low[0])) * unit +
+		   (r - (middle + (float)cells->low[1])) * s->width;
+	if (!look->footprints)
+		s->first += (float)ROUND;
+}
+
+/* The power of 1 / depth in the weight. */
+static inline int weight_power(const Look *look)
+{
+	if (look->weighing < WEIGH_DEPTH)
+		return 0;
+	return look->weighing == WEIGH_DEPTH || look->square ? 2 : 3;
+}
+
+/* weight near2^1/2 (1 + lean + x bend)^-power as a series in x up to x^5, the last term of which is
+ * replaced by lower ones that differ least in |x| <= half. */
+static inline void strip_series(Strip *s, int power, float half)
+{
+	vf nearer = 1 / (1 + s->lean), b = -s->bend * nearer, far = 1 / s->weight[1];
+	vf root[6], depth[6], w[6], scale = s->weight[0] * vf_root(s->weight[1]);
+	root[0] = depth[0] = vf_all(1);
+	root[1] = 0.5F * s->weight[2] * far;
+	root[2] = 0.5F * (s->weight[3] * far - root[1] * root[1]);
+	root[3] = -root[1] * root[2];
+	root[4] = -root[1] * root[3] - 0.5F * root[2] * root[2];
+	root[5] = -root[1] * root[4] - root[2] * root[3];
+	for (int k = 0; k < power; k++)
+		scale *= nearer;
+	for (int k = 1; k < 6; k++)
+		depth[k] = depth[k - 1] * b * ((float)(power + k - 1) / (float)k);
+	for (int k = 0; k < 6; k++) {
+		w[k] = depth[k];
+		for (int j = 1; j <= k; j++)
+			w[k] += root[j] * depth[k - j];
+	}
+	w[3] += 1.25F * half * half * w[5];
+	w[1] -= 0.3125F * half * half * half * half * w[5];
+	for (int k = 0; k < 5; k++)
+		s->weight[k] = scale * w[k];
+}
+
+/* ---- each line for itself, in double precision ----------------------------------------------- */
 
 /* One detector coordinate of a span with its middle at x. */
 typedef struct {
 	Doubles fraction, step, whole;
 } Coordinate;
 
-static inline Coordinate strip_coordinate(const Doubles *line, const double f[4], double x,
-	const Doubles *nearer, double dx, double low, double high)
+static inline Coordinate strip_coordinate(const Look *look, const Cells *cells, const int c,
+	const double at[3], const Doubles *nearer, bool same)
 {
-	Coordinate c;
+	const double *f = c ? look->row : look->column, middle = look->footprints ? 0 : 0.5;
+	const double low = (double)cells->low[c], high = low + (double)cells->size[c];
+	const Doubles line = doubles_line(linear(f, at), f[1]);
+	Coordinate to;
 	for (int h = 0; h < 2; h++) {
-		vd p = (line->half[h] + x * f[0]) * nearer->half[h];
-		c.whole.half[h] = nearest_whole(p, low, high);
-		c.fraction.half[h] = p - c.whole.half[h];
-		c.step.half[h] = (f[0] - c.whole.half[h] * dx) * nearer->half[h];
+		const double shift = 0x1.8p52; /* the sum has no fractional bits */
+		vd p = line.half[h] * nearer->half[h], whole = (p - middle + shift) - shift;
+		if (cells->clipped) {
+			whole = vd_choose(whole < low, low + (vd){0}, whole);
+			whole = vd_choose(whole > high, high + (vd){0}, whole);
+		}
+		whole += middle;
+		to.whole.half[h] = whole;
+		to.fraction.half[h] = p - whole;
+		to.step.half[h] = (f[0] - whole * (same ? 0 : look->depth[0])) * nearer->half[h];
 	}
-	return c;
+	return to;
 }
 
-static inline vf strip_weight(const Look *look, vf nearer)
+/* The distances to the source in the middle of the lines, and the squares of others. */
+static inline vf strip_distances(const Look *look, const double at[3], Strip *s)
 {
+	const double height = look->fans ? linear(look->row, at) : 0;
+	vf square = {0}, step = {0}, lane = vf_lane();
+	float bend = 0;
+	for (int a = 0; a < 3; a++) {
+		const double size = look->step[a], v = look->fans ? look->v[a] * size : 0;
+		const float along = (float)((a == 0 ? size : 0) - look->row[0] * v);
+		const float beside = (float)((a == 1 ? size : 0) - look->row[1] * v);
+		vf away = (float)((at[a] - look->src[a]) * size - height * v) + lane * beside;
+		square += away * away;
+		step += 2 * along * away;
+		bend += along * along;
+	}
+	vf unit = 1 / square;
+	s->weight[1] = vf_all(1);
+	s->weight[2] = step * unit;
+	s->weight[3] = bend * unit;
+	return vf_root(square);
+}
+
+static inline void strip_weights(const Look *look, const Cells *cells, const double at[3], Strip *s)
+{
+	const int power = weight_power(look);
 	vf weight = vf_all((float)look->mass);
-	if (look->weighing >= WEIGH_DEPTH)
-		weight *= nearer * nearer;
-	if (look->weighing == WEIGH_DISTANCE && !look->square)
-		weight *= nearer;
-	return weight;
+	for (int k = 0; k < power; k++)
+		weight *= s->nearer;
+	memset(s->weight, 0, sizeof s->weight);
+	s->weight[1] = vf_all(1);
+	if (look->weighing == WEIGH_DISTANCE)
+		weight *= strip_distances(look, at, s);
+	s->weight[0] = weight;
+	if (cells->smooth)
+		strip_series(s, power, 0.5F * (float)cells->span);
 }
 
-/* The square of the distance at x0 from the middle x, and its differences. */
-static inline void strip_distances(const Lines *lines, double x, float x0, Strip *s)
+/* The span of lines with their middle at `at`, that of the first line. */
+static inline void strip_fill(const Look *look, const Cells *cells, int64_t width, float unit,
+	const double at[3], Strip *s)
 {
-	float from = (float)(x - lines->middle) + x0;
-	vf square = s->weight * s->weight, bend = square * lines->near2_bend;
-	vf step = square * lines->near2_step;
-	s->near2 = square * lines->near2 + from * (step + from * bend);
-	s->near2_step = step + (2 * from + 1) * bend;
-	s->near2_bend = 2 * bend;
-}
-
-/* The span with its middle at voxel x, x0 from its first one, in a window with rows of `width`
- * cells, `unit` apart. */
-static inline void strip_fill(const Look *look, const Cells *cells, const Lines *lines,
-	int64_t width, float unit, double x, float x0, Strip *s)
-{
-	const double low[2] = {(double)cells->low[0], (double)cells->low[1]};
-	const double high[2] = {low[0] + (double)cells->size[0], low[1] + (double)cells->size[1]};
-	const double dx = look->depth[0];
-	Doubles nearer, one = doubles_line(1, 0);
+	const Doubles one = doubles_line(1, 0);
+	Doubles nearer = doubles_line(linear(look->depth, at), look->depth[1]);
 	for (int h = 0; h < 2; h++)
-		nearer.half[h] = 1 / (lines->depth.half[h] + x * dx);
-	Coordinate u =
-		strip_coordinate(&lines->column, look->column, x, &nearer, dx, low[0], high[0]);
+		nearer.half[h] = 1 / nearer.half[h];
+	Coordinate u = strip_coordinate(look, cells, 0, at, &nearer, false);
 	Coordinate v = {{{{0}}}, {{{0}}}, {{{0}}}};
 	if (!look->plan->model.planar)
-		v = strip_coordinate(&lines->row, look->row, x, look->fans ? &one : &nearer,
-			look->fans ? 0 : dx, low[1], high[1]);
-	vf near = doubles_float(&nearer), c = doubles_float(&u.whole), r = doubles_float(&v.whole);
+		v = strip_coordinate(look, cells, 1, at, look->fans ? &one : &nearer, look->fans);
+	s->nearer = doubles_float(&nearer);
 	s->column = doubles_float(&u.fraction);
 	s->column_step = doubles_float(&u.step);
 	s->row = doubles_float(&v.fraction);
 	s->row_step = doubles_float(&v.step);
-	s->bend = (float)dx * near;
-	s->nearer = near;
-	s->left = (float)low[0] - c;
-	s->below = (float)low[1] - r;
-	s->right = (float)cells->high[0] - c;
-	s->above = (float)cells->high[1] - r;
-	s->unit = vf_all(unit);
-	s->width = vf_all(unit * (float)width);
-	s->first = -(s->left * s->unit + s->below * s->width);
-	s->weight = strip_weight(look, near);
-	strip_distances(lines, x, x0, s);
+	s->lean = vf_all(0);
+	s->bend = (float)look->depth[0] * s->nearer;
+	strip_window(look, cells, width, unit, doubles_float(&u.whole), doubles_float(&v.whole), s);
+	strip_weights(look, cells, at, s);
 }
 
-/* Squares of distances from n voxels further on. */
-static inline void strip_advance(Strip *s, float n)
+/* ---- neighbouring lines together, for LANES strips at once ----------------------------------- */
+
+/* LANES strips, each at a distance of `pace` voxels along each axis from the one before. What all
+ * lines of a strip have in common: coordinates in the middle, the numbers they are relative to, and
+ * their slopes; weight; square of the distance as a polynomial in x and y: coefficients of x, x^2,
+ * y, y^2 and x y. */
+typedef struct {
+	vf at[2], whole[2], slope[2][2], nearer, weight, near2[5];
+} StripRow;
+
+/* A linear function in the middle of the strips, the first of which is at `at`. */
+static inline Doubles row_line(const double f[4], const double at[3], const int64_t pace[3])
 {
-	s->near2 += n * (s->near2_step + 0.5F * (n - 1) * s->near2_bend);
-	s->near2_step += n * s->near2_bend;
+	return doubles_line(linear(f, at), f[1] * (double)pace[1] + f[2] * (double)pace[2]);
 }
+
+static inline void row_coordinate(const Look *look, const Cells *cells, const int c,
+	const Doubles *line, const Doubles *nearer, bool same, StripRow *r)
+{
+	const double *f = c ? look->row : look->column, middle = look->footprints ? 0 : 0.5;
+	const double low = (double)cells->low[c], high = low + (double)cells->size[c];
+	Doubles rest, whole, slope[2];
+	for (int h = 0; h < 2; h++) {
+		const double shift = 0x1.8p52; /* the sum has no fractional bits */
+		vd p = line->half[h] * nearer->half[h], w = (p - middle + shift) - shift;
+		w = vd_choose(w < low, low + (vd){0}, w);
+		w = vd_choose(w > high, high + (vd){0}, w) + middle;
+		whole.half[h] = w;
+		rest.half[h] = p - w;
+		for (int b = 0; b < 2; b++)
+			slope[b].half[h] =
+				(f[b] - w * (same ? 0 : look->depth[b])) * nearer->half[h];
+	}
+	r->whole[c] = doubles_float(&whole);
+	r->at[c] = doubles_float(&rest);
+	for (int b = 0; b < 2; b++)
+		r->slope[c][b] = doubles_float(&slope[b]);
+}
+
+/* The distance to the source in the middle of each strip, and near2. */
+static inline vf row_distances(
+	const Look *look, const double at[3], const int64_t pace[3], StripRow *r)
+{
+	const double height = look->fans ? linear(look->row, at) : 0;
+	vf square = {0}, sums[5] = {{0}}, lane = vf_lane();
+	for (int a = 0; a < 3; a++) {
+		const double step = look->step[a], v = look->fans ? look->v[a] * step : 0;
+		float along[3];
+		for (int b = 0; b < 3; b++)
+			along[b] = (float)((a == b ? step : 0) - look->row[b] * v);
+		vf away = (float)((at[a] - look->src[a]) * step - height * v) +
+			  lane * (along[1] * (float)pace[1] + along[2] * (float)pace[2]);
+		square += away * away;
+		sums[0] += 2 * away * along[0];
+		sums[1] += along[0] * along[0];
+		sums[2] += 2 * away * along[1];
+		sums[3] += along[1] * along[1];
+		sums[4] += 2 * along[0] * along[1];
+	}
+	vf unit = 1 / square;
+	for (int k = 0; k < 5; k++)
+		r->near2[k] = sums[k] * unit;
+	return vf_sqrt(square);
+}
+
+/* The first strip has its middle at x and its first line at (y, z). */
+static inline void row_fill(const Look *look, const Cells *cells, double x, int64_t y, int64_t z,
+	const int64_t pace[3], StripRow *r)
+{
+	const double at[3] = {x, (double)y + 0.5 * (LANES - 1), (double)z};
+	const Doubles one = doubles_line(1, 0);
+	Doubles nearer = row_line(look->depth, at, pace);
+	Doubles column = row_line(look->column, at, pace), line = row_line(look->row, at, pace);
+	memset(r, 0, sizeof *r);
+	for (int h = 0; h < 2; h++)
+		nearer.half[h] = 1 / nearer.half[h];
+	row_coordinate(look, cells, 0, &column, &nearer, false, r);
+	if (!look->plan->model.planar)
+		row_coordinate(look, cells, 1, &line, look->fans ? &one : &nearer, look->fans, r);
+	r->nearer = doubles_float(&nearer);
+	r->weight = vf_all((float)look->mass);
+	for (int k = 0; k < weight_power(look); k++)
+		r->weight *= r->nearer;
+	if (look->weighing == WEIGH_DISTANCE)
+		r->weight *= row_distances(look, at, pace, r);
+}
+
+static inline float lane_of(const vf *v, int64_t i)
+{
+	return ((const float *)v)[i];
+}
+
+/* Strip i of a row. */
+static inline void row_strip(const Look *look, const Cells *cells, const StripRow *r, int64_t i,
+	int64_t width, float unit, Strip *s)
+{
+	const vf y = vf_lane() - 0.5F * (LANES - 1);
+	const float nearer = lane_of(&r->nearer, i);
+	s->nearer = vf_all(nearer);
+	s->column = lane_of(&r->at[0], i) + y * lane_of(&r->slope[0][1], i);
+	s->row = lane_of(&r->at[1], i) + y * lane_of(&r->slope[1][1], i);
+	s->column_step = vf_all(lane_of(&r->slope[0][0], i));
+	s->row_step = vf_all(lane_of(&r->slope[1][0], i));
+	s->lean = y * ((float)look->depth[1] * nearer);
+	s->bend = vf_all((float)look->depth[0] * nearer);
+	strip_window(look, cells, width, unit, vf_all(lane_of(&r->whole[0], i)),
+		vf_all(lane_of(&r->whole[1], i)), s);
+	s->weight[0] = vf_all(lane_of(&r->weight, i));
+	s->weight[1] = 1 + y * (lane_of(&r->near2[2], i) + y * lane_of(&r->near2[3], i));
+	s->weight[2] = lane_of(&r->near2[0], i) + y * lane_of(&r->near2[4], i);
+	s->weight[3] = vf_all(lane_of(&r->near2[1], i));
+	if (cells->smooth)
+		strip_series(s, weight_power(look), 0.5F * (float)cells->span);
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
 
 /* One voxel of each line: column and row, weight, and depth in the middle / depth. */
 typedef struct {
 	vf column, row, weight, nearer;
 } Places;
 
-/* The voxels at x from the middle. (f + x step) / (1 + x bend) is computed as the numerator minus a
- * small part of it. Sums are used where rounding errors allow, since products are the bottleneck:
- * bend is x times that of the strip. */
-INLINE Places strip_places(const Strip *s, vf x, vf bend, vf near2, const Weighing weighing,
-	const int fans, const int square)
+/* How the places of a strip are computed: parallel rays; weights by the polynomial; by distance and
+ * depth^3; others. */
+typedef enum { PLACES_PARALLEL, PLACES_SMOOTH, PLACES_NEAR, PLACES_ANY } PlaceKind;
+
+static inline PlaceKind place_kind(const Look *look, const Cells *cells)
 {
-	Places p = {s->column + x * s->column_step, s->row + x * s->row_step, s->weight, vf_all(1)};
-	if (weighing == WEIGH_PARALLEL)
+	if (look->weighing == WEIGH_PARALLEL)
+		return PLACES_PARALLEL;
+	if (cells->smooth && !look->fans)
+		return PLACES_SMOOTH;
+	return weight_power(look) == 3 && !cells->smooth ? PLACES_NEAR : PLACES_ANY;
+}
+
+/* The voxels at x from the middle. A quotient by 1 + bend is computed as the numerator minus a
+ * small part of it, for the sake of rounding errors. */
+INLINE Places strip_places(
+	const Strip *s, const Look *look, const Cells *cells, vf x, const PlaceKind kind)
+{
+	const vf *w = s->weight;
+	Places p = {s->column + x * s->column_step, s->row + x * s->row_step, w[0], vf_all(1)};
+	if (kind == PLACES_PARALLEL)
 		return p;
-	p.nearer = 1 / (1 + bend);
+	vf bend = s->lean + x * s->bend;
+	p.nearer = vf_inverse(1 + bend);
 	vf less = bend * p.nearer;
-	p.weight = weighing == WEIGH_DISTANCE ? vf_root(near2) : s->weight;
-	if (weighing >= WEIGH_DEPTH)
-		p.weight *= p.nearer * p.nearer;
-	if (weighing == WEIGH_DISTANCE && !square)
-		p.weight *= p.nearer;
 	p.column -= p.column * less;
-	if (!fans)
+	if (kind != PLACES_ANY || !look->fans)
 		p.row -= p.row * less;
+	if (kind == PLACES_SMOOTH || (kind == PLACES_ANY && cells->smooth)) {
+		p.weight = w[0] + x * (w[1] + x * (w[2] + x * (w[3] + x * w[4])));
+	} else {
+		p.weight *= vf_root(w[1] + x * (w[2] + x * w[3]));
+		if (kind == PLACES_NEAR)
+			p.weight *= p.nearer * p.nearer * p.nearer;
+		for (int k = 0; kind == PLACES_ANY && k < weight_power(look); k++)
+			p.weight *= p.nearer;
+	}
 	return p;
 }
 

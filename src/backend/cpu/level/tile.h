@@ -27,8 +27,8 @@ typedef void (*TileKernel)(const TileView *t, const Box *block, const Cells *cel
 
 tomos_status LEVEL(tiles_project)(const ProjectRequest *what, TileKernel kernel);
 
-/* A strip, the first of its voxels at x0 from its middle, and its voxels, TILE floats from one to
- * the next. */
+/* A strip and its voxels, which are TILE floats apart; x0: offset of the first voxel from the
+ * middle of the strip. */
 typedef struct {
 	Strip strip;
 	int64_t count;
@@ -37,40 +37,63 @@ typedef struct {
 
 typedef void (*StripKernel)(const TileView *t, const Cells *cells, const TileStrip *s);
 
-/* LANES lines of a block from (y, z) on, `batch` voxels of each at a time, in a window with rows of
- * `width` cells. Places in the window are counted in cells (back) or half cells (forward: a cell
+/* The strips from voxel `at` of a block on, each at a distance of `pace` from the one before. All
+ * are set up before they are used, since each takes a chain of operations. Places of footprints in
+ * a window with rows of `width` cells are counted in cells (back) or half cells (forward: a cell
  * has four floats, and processors multiply indices by up to two floats). */
-INLINE void project_lines(const TileView *t, const Box *block, const Cells *cells, int64_t width,
-	int64_t y, int64_t z, const int batch, const StripKernel kernel)
+INLINE int64_t row_strips(const TileView *t, const Box *block, const Cells *cells, int64_t width,
+	const int64_t at[3], const int64_t pace[3], TileStrip s[LANES])
+{
+	const float unit = t->look.footprints && t->what->direction == FORWARD ? 2 : 1;
+	const double x = (double)at[0] + 0.5 * (double)cells->span;
+	const int axis = pace[1] ? 1 : 2;
+	const int64_t count = min64(LANES, parts(block->high[axis] - at[axis], pace[axis]));
+	StripRow row;
+	if (cells->mild)
+		row_fill(&t->look, cells, x, at[1], at[2], pace, &row);
+	for (int64_t i = 0; i < count; i++) {
+		const double first[3] = {
+			x, (double)(at[1] + i * pace[1]), (double)(at[2] + i * pace[2])};
+		if (cells->mild)
+			row_strip(&t->look, cells, &row, i, width, unit, &s[i].strip);
+		else
+			strip_fill(&t->look, cells, width, unit, first, &s[i].strip);
+	}
+	return count;
+}
+
+INLINE void project_row(const TileView *t, const Box *block, const Cells *cells, int64_t width,
+	const int64_t at[3], const int64_t pace[3], const int batch, const StripKernel kernel)
 {
 	const int64_t *origin = t->tile.low;
-	float(*voxels)[TILE] = t->voxels[t->look.swapped][z - origin[2]];
-	const float unit = t->what->direction == FORWARD ? 2 : 1;
-	const float first = -0.5F * (float)cells->span;
-	TileStrip s;
-	Lines lines;
-	lines_fill(&t->look, 0.5 * (double)(block->low[0] + block->high[0]), y, z, &lines);
-	for (int64_t x = block->low[0]; x < block->high[0]; x += cells->span) {
-		const int64_t count = min64(cells->span, block->high[0] - x);
-		strip_fill(
-			&t->look, cells, &lines, width, unit, (double)x - first, first, &s.strip);
-		s.x0 = first;
-		for (int64_t i = 0; i < count; i += batch, s.x0 += (float)batch) {
-			s.count = min64(batch, count - i);
-			s.voxels = &voxels[x + i - origin[0]][y - origin[1]];
-			kernel(t, cells, &s);
-			strip_advance(&s.strip, (float)batch);
+	const int64_t count = min64(cells->span, block->high[0] - at[0]);
+	TileStrip s[LANES];
+	const int64_t many = row_strips(t, block, cells, width, at, pace, s);
+	for (int64_t i = 0; i < many; i++) {
+		const int64_t y = at[1] + i * pace[1] - origin[1],
+			      z = at[2] + i * pace[2] - origin[2];
+		float(*voxels)[TILE] = t->voxels[t->look.swapped][z];
+		s[i].x0 = -0.5F * (float)cells->span;
+		for (int64_t j = 0; j < count; j += batch, s[i].x0 += (float)batch) {
+			s[i].count = min64(batch, count - j);
+			s[i].voxels = &voxels[at[0] + j - origin[0]][y];
+			kernel(t, cells, &s[i]);
 		}
 	}
 }
 
-/* All lines of a block. */
+/* All strips of a block, `batch` voxels of each line at a time. `flat`: the block is one slice, so
+ * that strips beside each other are set up together, instead of those above each other. */
 INLINE void project_strips(const TileView *t, const Box *block, const Cells *cells, int64_t width,
-	const int batch, const StripKernel kernel)
+	const int flat, const int batch, const StripKernel kernel)
 {
-	for (int64_t z = block->low[2]; z < block->high[2]; z++)
-		for (int64_t y = block->low[1]; y < block->high[1]; y += LANES)
-			project_lines(t, block, cells, width, y, z, batch, kernel);
+	const int64_t pace[3] = {0, flat ? LANES : 0, flat ? 0 : 1};
+	const int64_t lines = flat ? LANES * LANES : LANES;
+	int64_t at[3];
+	for (at[2] = block->low[2]; at[2] < block->high[2]; at[2] += LANES)
+		for (at[1] = block->low[1]; at[1] < block->high[1]; at[1] += lines)
+			for (at[0] = block->low[0]; at[0] < block->high[0]; at[0] += cells->span)
+				project_row(t, block, cells, width, at, pace, batch, kernel);
 }
 
 static inline float *image_row(const TileView *t, int64_t row)

@@ -119,41 +119,70 @@ static __device__ __forceinline__ float fan_weight(const FanRay &ray, float t, f
 	return near * (W == ROOT ? root_nearly(length) : length);
 }
 
+/* A segment of planes: in plane k the ray is f + k rate pixels from `line`, within low .. high, and
+ * at depth `depth` + k deeper. */
+typedef struct {
+	const float *line;
+	float f, rate, low, high, depth, deeper;
+	int end, pitch;
+} FanSegment;
+
+/* Sum of the T pixels around the ray in each plane. */
+template <int T, FanWeights W>
+static __device__ __forceinline__ float fan_segment(
+	const Fan &s, const FanRay &ray, const FanSegment &g, float sum)
+{
+	const float *line = g.line;
+#pragma unroll 4
+	for (int k = 0; k < g.end; k++, line += g.pitch) {
+		const float at = fminf(fmaxf(fmaf((float)k, g.rate, g.f), g.low), g.high);
+		const float first = first_tap<T>(at), here = fmaf((float)k, g.deeper, g.depth);
+#pragma unroll
+		for (int j = 0; j < T; j++) {
+			const float away = first + (float)j - at;
+			const float near =
+				inverse_nearly(fmaxf(fmaf(away, ray.across, here), s.least));
+			const float t = away * ray.g * near;
+			const float share = __saturatef(1 - fabsf(t));
+			sum = fmaf(share * fan_weight<W>(ray, t, near),
+				__ldg(line + (int)first + j), sum);
+		}
+	}
+	return sum;
+}
+
 /* Sum over segments `part`, `part` + parts, ... of the pixels that fall within a column of the
- * ray's. n: pixels per plane. */
+ * ray's: at most T in a plane, often fewer. n: pixels per plane. */
 template <int T, FanWeights W>
 static __device__ __forceinline__ float fan_pixels(
 	const Fan &s, const FanRay &ray, int planes, int n, const float *from, int part, int parts)
 {
 	const int border = border_of(T), pitch = n + 2 * border;
 	const double p = ray.path.p, slope = ray.path.slope;
-	const float rate = (float)slope, deeper = (float)ray.by_plane;
 	float sum = 0;
 	for (int k0 = part * SEGMENT; k0 < planes; k0 += parts * SEGMENT) {
 		const double start = p + k0 * slope, last = start + SEGMENT * slope;
 		if (fmax(start, last) < -T / 2 - 1 || fmin(start, last) > n + T / 2)
 			continue;
 		const double whole = rint(start);
-		const float f = (float)(start - whole), low = (float)(-T / 2 - 1 - whole),
-			    high = (float)(n + T / 2 - whole);
-		const float depth = (float)(ray.depth + k0 * ray.by_plane);
-		const float *line = from + (int64_t)k0 * pitch + (int)whole + border;
-		const int end = min(SEGMENT, planes - k0);
-#pragma unroll 4
-		for (int k = 0; k < end; k++, line += pitch) {
-			const float at = fminf(fmaxf(fmaf((float)k, rate, f), low), high);
-			const float first = first_tap<T>(at), here = fmaf((float)k, deeper, depth);
-#pragma unroll
-			for (int j = 0; j < T; j++) {
-				const float away = first + (float)j - at;
-				const float near = inverse_nearly(
-					fmaxf(fmaf(away, ray.across, here), s.least));
-				const float t = away * ray.g * near;
-				const float share = __saturatef(1 - fabsf(t));
-				sum = fmaf(share * fan_weight<W>(ray, t, near),
-					__ldg(line + (int)first + j), sum);
-			}
-		}
+		const FanSegment g = {.line = from + (int64_t)k0 * pitch + (int)whole + border,
+			.f = (float)(start - whole),
+			.rate = (float)slope,
+			.low = (float)(-T / 2 - 1 - whole),
+			.high = (float)(n + T / 2 - whole),
+			.depth = (float)(ray.depth + k0 * ray.by_plane),
+			.deeper = (float)ray.by_plane,
+			.end = min(SEGMENT, planes - k0),
+			.pitch = pitch};
+		/* Half of the pixels within a column of the ray. */
+		const float far = fmaxf(g.depth, fmaf((float)SEGMENT, g.deeper, g.depth));
+		const float reach = (far + T * fabsf(ray.across)) / fabsf(ray.g);
+		if (T > 2 && reach < 0.998f)
+			sum = fan_segment<2, W>(s, ray, g, sum);
+		else if (T > 3 && reach < 1.497f)
+			sum = fan_segment<3, W>(s, ray, g, sum);
+		else
+			sum = fan_segment<T, W>(s, ray, g, sum);
 	}
 	return sum;
 }
@@ -206,7 +235,8 @@ typedef struct __align__(16)
 {
 	float u[3], low, d[3], high;
 	float away[2], square, mass; /* from the source; square of the distance along z */
-	int64_t at, unused;          /* sample of column c0 */
+	int64_t at;                  /* sample of column c0 */
+	int64_t narrow;              /* Joseph's method: two rays meet a pixel of the block */
 }
 FanView;
 
@@ -235,6 +265,13 @@ template <int T> static __device__ FanView fan_view(const Fan *s, int64_t view, 
 	v.square = (float)(rise * rise);
 	v.mass = (float)k->mass;
 	v.at = view * s->pitch + (int64_t)c0 + s->border;
+	/* Depths, and changes of g per pixel, anywhere in the block. */
+	const double dx = fabs(k->depth[0]), dy = fabs(k->depth[1]);
+	const double least = depth - WIDE * dx - FAN_PIXELS * dy;
+	const double wide =
+		(WIDE * fabs(v.u[0]) + FAN_PIXELS * fabs(v.u[1])) / fmax(least, 1e-9) + 2;
+	v.narrow = least > 0 && fmax(fabs((double)v.u[0]) + wide * dx,
+					fabs((double)v.u[1]) + wide * dy) < 0.998 * least;
 	return v;
 }
 
@@ -271,6 +308,22 @@ static __device__ __forceinline__ float fan_joseph(
 	return sum;
 }
 
+/* Adds a view to the pixels of a thread. */
+template <int T, bool RAYS>
+static __device__ __forceinline__ void fan_add(
+	const Fan &s, const FanView &v, float da, float sum[FAN_PIXELS])
+{
+	const float u = fmaf(v.u[0], da, v.u[2]), depth = fmaf(v.d[0], da, v.d[2]);
+#pragma unroll
+	for (int j = 0; j < FAN_PIXELS; j++) {
+		const float db = (float)j, uj = fmaf(v.u[1], db, u), dj = fmaf(v.d[1], db, depth);
+		if constexpr (T == 0)
+			sum[j] += fan_linear<RAYS>(s, v, uj, dj, da, db);
+		else
+			sum[j] += fan_joseph<T>(s, v, uj, dj);
+	}
+}
+
 template <int T, bool RAYS>
 static __global__ void __launch_bounds__(WIDE *FAN_PARTS, 4) fan_back(const __grid_constant__ Fan s)
 {
@@ -289,16 +342,10 @@ static __global__ void __launch_bounds__(WIDE *FAN_PARTS, 4) fan_back(const __gr
 #pragma unroll 2
 		for (int i = part; i < views; i += FAN_PARTS) {
 			const FanView &v = near[i];
-			const float u = fmaf(v.u[0], da, v.u[2]), depth = fmaf(v.d[0], da, v.d[2]);
-#pragma unroll
-			for (int j = 0; j < FAN_PIXELS; j++) {
-				const float db = (float)j, uj = fmaf(v.u[1], db, u),
-					    dj = fmaf(v.d[1], db, depth);
-				if constexpr (T == 0)
-					sum[j] += fan_linear<RAYS>(s, v, uj, dj, da, db);
-				else
-					sum[j] += fan_joseph<T>(s, v, uj, dj);
-			}
+			if (T > 2 && v.narrow)
+				fan_add<2, RAYS>(s, v, da, sum);
+			else
+				fan_add<T, RAYS>(s, v, da, sum);
 		}
 	}
 #pragma unroll

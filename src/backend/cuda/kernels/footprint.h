@@ -15,12 +15,26 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_H
 
 #include "backend/cuda/kernels/update.h"
-#include "backend/cuda/kernels/quarters.h"
+
+#define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
 
 #define FOOTPRINT_LEAST 1e-9f /* width of a box, in pixels or voxels */
 
 /* A pixel, voxel or sum of one view or of four that are 90 degrees apart. */
 template <class Value> constexpr int PARTS = (int)(sizeof(Value) / sizeof(float));
+
+static __device__ __forceinline__ void add_scaled(float &sum, float scale, float value)
+{
+	sum = fmaf(scale, value, sum);
+}
+
+static __device__ __forceinline__ void add_scaled(float4 &sum, float scale, const float4 &value)
+{
+	sum.x = fmaf(scale, value.x, sum.x);
+	sum.y = fmaf(scale, value.y, sum.y);
+	sum.z = fmaf(scale, value.z, sum.z);
+	sum.w = fmaf(scale, value.w, sum.w);
+}
 
 static __device__ __forceinline__ float scaled(float scale, float value)
 {
@@ -30,6 +44,16 @@ static __device__ __forceinline__ float scaled(float scale, float value)
 static __device__ __forceinline__ float4 scaled(float scale, const float4 &v)
 {
 	return make_float4(scale * v.x, scale * v.y, scale * v.z, scale * v.w);
+}
+
+static __device__ __forceinline__ float part_of(float sum, int)
+{
+	return sum;
+}
+
+static __device__ __forceinline__ float part_of(const float4 &sum, int part)
+{
+	return part == 0 ? sum.x : part == 1 ? sum.y : part == 2 ? sum.z : sum.w;
 }
 
 /* The square root of a positive number that is not denormal. */

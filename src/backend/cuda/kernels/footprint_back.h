@@ -1,50 +1,27 @@
-/* What kernels for the back projection of separable footprints have in common.
+/* Back projection of separable footprints: what kernels have in common.
  *
- * A block has SIDE x SIDE columns of voxels along z and visits all views; the part of a view that
- * it needs (a tile) is copied into shared memory while the view before is processed.
+ * A block has SIDE x SIDE columns of voxels along z; the tile of a view is copied into shared
+ * memory while views before it are processed.
  *
- * Where views are in sets that are 90 degrees apart, a Pixel is that of four views, side by side,
- * and the weights of one voxel serve it and its three rotated images, as in voxel_back_circle.cu: a
- * block visits the images once for each quarter of the circle, and moves its sums on after each.
+ * Where views are in sets that are 90 degrees apart, a block visits the images once for each
+ * quarter of the circle, and moves its sums on after each.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BACK_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BACK_H
 
 #include <cuda_pipeline.h>
-#include "backend/cuda/kernels/footprint.h"
+#include "backend/cuda/kernels/footprint_blocks.h"
 
 enum {
 	SIDE = 16,
-	THREADS = SIDE * SIDE,
-	VIEWS = 32,    /* views that are set up at once */
-	MOST_ROWS = 96 /* of a tile */
+	VIEWS = 32 /* views that are set up at once */
 };
+
+static_assert(THREADS == SIDE * SIDE);
 
 /* Row pitch of a tile: neighbouring rows are half of the banks apart. */
 template <class Pixel> constexpr int NARROW = PARTS<Pixel> == 4 ? 36 : 48;
 template <class Pixel> constexpr int WIDE = PARTS<Pixel> == 4 ? 68 : 112;
-/* Pixels per copy of 16 bytes. */
-template <class Pixel> constexpr int EACH = 4 / PARTS<Pixel>;
-
-/* How a block reads a view: from the image, since the tile is too small or footprints are too
- * large; not at all, since it is not seen. Others are kinds of reading a tile. */
-enum { DIRECT = -1, UNSEEN = -2 };
-
-typedef struct {
-	const KernelView *views;
-	int64_t count, part; /* views of a pass; of a quarter of the circle, or all */
-	int direction;       /* `quarter` of RayClass */
-	int weighting;       /* WEIGHT_NONE, WEIGHT_DEPTH or WEIGHT_RAY */
-	int rows, columns;
-	int64_t low[3];
-	float step[3];
-	int n[3];
-	const void *images; /* Pixel [view][row][pitch] */
-	int pitch, tile_rows;
-	float *volume;
-	VoxelUpdate update;
-} Footprints;
-
 /* ---- views ----------------------------------------------------------------------------------- */
 
 /* Copies the tile of a view, with zeros outside the detector. */
@@ -72,7 +49,7 @@ static __device__ __forceinline__ void visit_views(const Footprints &s, Near *ne
 	const Set &set, const Visit &visit, const Move &move_on)
 {
 	const int64_t image = (int64_t)s.rows * s.pitch;
-	Pixel *tiles[2] = {memory, memory + s.tile_rows * PITCH};
+	const int tile = s.tile_rows * PITCH;
 	for (int part = 0; part < PARTS<Pixel>; part++) {
 		for (int64_t first = 0; first < s.count; first += VIEWS) {
 			const int views = (int)min((int64_t)VIEWS, s.count - first);
@@ -81,15 +58,24 @@ static __device__ __forceinline__ void visit_views(const Footprints &s, Near *ne
 			for (int i = threadIdx.x; i < views; i += THREADS)
 				set(&s.views[part * s.part + first + i], &near[i]);
 			__syncthreads();
-			copy_tile<Pixel, PITCH>(s, near[0], images, tiles[0]);
+			const auto copy = [&](int i) {
+				copy_tile<Pixel, PITCH>(s, near[i], images + i * image,
+					memory + i % (2 * s.together) * tile);
+			};
+			for (int i = 0; i < min(views, s.together); i++)
+				copy(i);
 #pragma unroll 1
-			for (int i = 0; i < views; i++, images += image) {
-				__pipeline_wait_prior(0);
-				__syncthreads(); /* the tile is complete, and the other one free */
-				if (i + 1 < views)
-					copy_tile<Pixel, PITCH>(
-						s, near[i + 1], images + image, tiles[(i + 1) % 2]);
-				visit(near[i], tiles[i % 2], images);
+			for (int i = 0; i < views; i++) {
+				if (i % s.together == 0) {
+					__pipeline_wait_prior(0);
+					/* Half of the tiles are complete, the others free. */
+					__syncthreads();
+					for (int k = 0; k < s.together; k++)
+						if (i + s.together + k < views)
+							copy(i + s.together + k);
+				}
+				visit(near[i], memory + i % (2 * s.together) * tile,
+					images + i * image);
 			}
 		}
 		move_on();
@@ -113,16 +99,6 @@ static __device__ __forceinline__ void move_sum(float &)
 static __device__ __forceinline__ void move_sum(float4 &sum)
 {
 	sum = make_float4(sum.w, sum.x, sum.y, sum.z);
-}
-
-static __device__ __forceinline__ float part_of(float sum, int)
-{
-	return sum;
-}
-
-static __device__ __forceinline__ float part_of(const float4 &sum, int part)
-{
-	return part == 0 ? sum.x : part == 1 ? sum.y : part == 2 ? sum.z : sum.w;
 }
 
 /* Number of distinct rotated images of a column: in the middle of odd grids they coincide. */
@@ -177,16 +153,16 @@ static __global__ void make_images(
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Rows and columns that blocks see of a view, at most; blocks may still see more, where the depth
- * varies within them. direction: of quarters of the circle, or 0. */
-typedef struct {
-	int rows, columns, direction;
-} TileSize;
-
 template <class Pixel> static int tile_bytes(const TileSize *size)
 {
 	const int pitch = size->columns <= NARROW<Pixel> ? NARROW<Pixel> : WIDE<Pixel>;
 	return 2 * size->rows * pitch * (int)sizeof(Pixel);
+}
+
+/* Views between two barriers: two where this leaves enough memory for other blocks. */
+template <class Pixel> static int together_of(const TileSize *size)
+{
+	return 2 * tile_bytes<Pixel>(size) < cuda_most_shared() * 3 / 10 ? 2 : 1;
 }
 
 /* Back projects the views of `s`, from number `first` of each part on. */
@@ -219,19 +195,11 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 	const CudaPlan *kept;
 	VoxelUpdate update;
 	float *images;
-	Footprints s = {.part = what->count / PARTS<Pixel>,
-		.direction = size->direction,
-		.weighting = plan->model.weight,
-		.rows = (int)plan->model.rows,
-		.columns = (int)plan->model.columns,
-		.pitch = (int)((plan->model.columns + EACH<Pixel> - 1) / EACH<Pixel> * EACH<Pixel>),
-		.tile_rows = size->rows,
-		.volume = what->volume};
-	for (int a = 0; a < 3; a++) {
-		s.low[a] = what->box.low[a];
-		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
-		s.step[a] = (float)plan->whole.step[a];
-	}
+	const int axis[3] = {0, 1, 2}, shape[3] = {SIDE, SIDE, column};
+	Footprints s = footprints_of(what, size, PARTS<Pixel>);
+	set_axes(plan, axis, shape, &s);
+	s.pitch = (s.columns + EACH<Pixel> - 1) / EACH<Pixel> * EACH<Pixel>;
+	s.together = together_of<Pixel>(size);
 	TRY(update_open(backend, what, epilogue, &update));
 	const int64_t floats = (int64_t)s.rows * s.pitch * PARTS<Pixel>;
 	const int64_t at_once = max64(1, min64(device_of(backend)->scratch_most / floats, s.part));
@@ -244,21 +212,9 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 			s.views = kept->views + what->first + first;
 			s.count = count;
 			s.update = part;
-			return run_views<Pixel>(
-				backend, what, &s, first, kernel, column, tile_bytes<Pixel>(size));
+			return run_views<Pixel>(backend, what, &s, first, kernel, column,
+				s.together * tile_bytes<Pixel>(size));
 		});
-}
-
-/* Whether the request's box is some voxels in front of the source: positions are in float. */
-static inline bool is_in_front(const ProjectRequest *what, const KernelView *k, double voxels)
-{
-	double least = k->depth[3], voxel = 0;
-	for (int a = 0; a < 3; a++) {
-		least += fmin(k->depth[a] * (double)what->box.low[a],
-			k->depth[a] * (double)(what->box.high[a] - 1));
-		voxel += fabs(k->depth[a]);
-	}
-	return least > 0 && least > voxels * voxel;
 }
 
 static CudaFusion footprint_fuses(

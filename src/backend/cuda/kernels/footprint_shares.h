@@ -3,20 +3,22 @@
  *
  * A voxel with projection (U, V) / D has edges that appear |f - u d| / D wide, f and d being the
  * changes of U and D along the edge. All lengths are left multiplied by D, which cancels in the
- * shares, so that one reciprocal serves both coordinates. A footprint no longer than N - 1 pixels
- * meets at most N of them, and only the N - 1 edges between these need the trapezoid's integral.
+ * shares, so that one reciprocal serves both coordinates.
+ *
+ * The part of a trapezoid beyond a position that is y before its end is p (y - n p / 2), p being
+ * y / n between 0 and 1 and n the narrow box. Pixels are counted from the centre of the footprint
+ * to either side, so that only these ends are needed.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_SHARES_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_SHARES_H
 
 #include "backend/cuda/kernels/footprint.h"
 
-#define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
-
-/* U or V: changes along x, y and z (or other axes), and the constant. */
+/* Half the changes of U or V and of D along the three edges of a voxel, the one that appears
+ * longest in the middle of the block first. */
 typedef struct {
-	float x, y, z, w;
-} Affine;
+	float f[3], d[3];
+} Edges;
 
 static __device__ __forceinline__ float inverse_root(float x)
 {
@@ -27,71 +29,106 @@ static __device__ __forceinline__ float inverse_root(float x)
 
 /* The trapezoid of one coordinate, lengths times D. */
 typedef struct {
-	float wide, narrow, flat; /* boxes; half the length of the top */
-	float bend;               /* 1 / (2 narrow) */
+	float wide, narrow; /* half of the boxes */
+	float rate;         /* 1 / narrow box */
+	float reach;        /* half the length of the base */
 } Shape;
 
-/* u: the coordinate; f, d: changes of U and D. */
-static __device__ __forceinline__ Shape shape_of(const Affine &f, const Affine &d, float u)
+/* u: the coordinate. PLAIN: everywhere in the block the first edge is the longest, and longer than
+ * the others together. */
+template <bool PLAIN> static __device__ __forceinline__ Shape shape_of(const Edges &e, float u)
 {
-	const float x = fabsf(fmaf(-u, d.x, f.x)), y = fabsf(fmaf(-u, d.y, f.y)),
-		    z = fabsf(fmaf(-u, d.z, f.z));
-	const float larger = fmaxf(x, y), one = fminf(x, y), two = fminf(larger, z);
-	Shape s;
-	s.wide = fmaxf(larger, fmaxf(z, FOOTPRINT_LEAST));
-	const float square = fminf(fmaf(one, one, fmaf(two, two, 1e-18f)), s.wide * s.wide);
-	const float root = inverse_root(square);
-	s.narrow = square * root;
-	s.bend = 0.5f * root;
-	s.flat = 0.5f * (s.wide - s.narrow);
-	return s;
+	const float x = fabsf(fmaf(-u, e.d[0], e.f[0])), y = fmaf(-u, e.d[1], e.f[1]),
+		    z = fmaf(-u, e.d[2], e.f[2]);
+	float wide = x, square = fmaf(y, y, fmaf(z, z, 1e-18f));
+	if (!PLAIN) {
+		const float larger = fmaxf(x, fabsf(y)), one = fminf(x, fabsf(y)),
+			    two = fminf(larger, fabsf(z));
+		wide = fmaxf(larger, fmaxf(fabsf(z), FOOTPRINT_LEAST));
+		square = fminf(fmaf(one, one, fmaf(two, two, 1e-18f)), wide * wide);
+	}
+	const float root = inverse_root(square), narrow = square * root;
+	return Shape{wide, narrow, 0.5f * root, wide + narrow};
 }
 
-/* The integral of the footprint from its centre to s, times `wide`; both lengths times D. */
-static __device__ __forceinline__ float shape_integral(const Shape &shape, float s)
+/* The part of the footprint beyond `reach` - y, times its whole width. */
+static __device__ __forceinline__ float shape_end(const Shape &shape, float y)
 {
-	const float far = fminf(fabsf(s) - shape.flat, shape.narrow), curved = fmaxf(far, 0.f);
-	return copysignf(fmaf(-curved * shape.bend, curved, far + shape.flat), s);
+	const float p = fma_saturate(y, shape.rate, 0.f);
+	return p * fmaf(-shape.narrow, p, y);
 }
 
-/* The first pixel that a footprint meets, plus MAGIC. */
-static __device__ __forceinline__ float first_pixel(const Shape &shape, float u, float rate)
+/* The pixel of N, counted from MAGIC, that contains the centre (N odd) or is left of the edge next
+ * to it. */
+template <int N> static __device__ __forceinline__ float middle_pixel(float u)
 {
-	return __fadd_rn(fmaf(-(shape.flat + shape.narrow), rate, u), MAGIC);
+	return __fadd_rn(N % 2 ? u : u - 0.5f, MAGIC);
 }
 
-/* The shares of N pixels from `first` on, times `wide`. U: the coordinate times depth. */
+/* Pixels before that one. */
+template <int N> constexpr int BEFORE = (N - 1) / 2;
+
+/* The shares of N pixels, times the wide box. U: the coordinate times depth; middle: the pixel of
+ * middle_pixel. */
 template <int N>
 static __device__ __forceinline__ void shares_of(
-	const Shape &shape, float first, float U, float depth, float share[N])
+	const Shape &shape, float middle, float U, float depth, float share[N])
 {
-	float s = fmaf(first + 0.5f, depth, -U), last = -0.5f * shape.wide;
+	constexpr int M = N / 2; /* edges on either side; the middle one of N even is on both */
+	const float all = 2 * shape.wide;
+	float left[M + 1], right[M + 1];
+	left[M] = right[M] = 0;
+	if (N % 2) {
+		const float f = fmaf(-middle, depth, U), y = fmaf(-0.5f, depth, shape.reach);
 #pragma unroll
-	for (int i = 0; i < N - 1; i++, s += depth) {
-		const float next = shape_integral(shape, s);
-		share[i] = next - last;
-		last = next;
+		for (int m = 0; m < M; m++) {
+			const float at = fmaf(-(float)m, depth, y);
+			left[m] = shape_end(shape, at - f);
+			right[m] = shape_end(shape, at + f);
+		}
+		share[M] = all - (left[0] + right[0]);
+	} else {
+		const float f = fmaf(-(middle + 0.5f), depth, U);
+		const float end = shape_end(shape, shape.reach - fabsf(f));
+		left[0] = f > 0 ? end : all - end;
+		right[0] = all - left[0];
+#pragma unroll
+		for (int m = 1; m < M; m++) {
+			const float at = fmaf(-(float)m, depth, shape.reach);
+			left[m] = shape_end(shape, at - f);
+			right[m] = shape_end(shape, at + f);
+		}
 	}
-	share[N - 1] = 0.5f * shape.wide - last;
+#pragma unroll
+	for (int m = 0; m < M; m++) {
+		share[BEFORE<N> - m - N % 2] = left[m] - left[m + 1];
+		share[N - M + m] = right[m] - right[m + 1];
+	}
 }
 
-/* Pixels that a footprint meets in each coordinate, at most: columns and rows. */
+/* The fraction of the footprint below s, times the wide box. */
+static __device__ __forceinline__ float shape_below(const Shape &shape, float s)
+{
+	const float end = shape_end(shape, shape.reach - fabsf(s));
+	return s > 0 ? 2 * shape.wide - end : end;
+}
+
+/* Pixels that a footprint meets in each coordinate, at most: columns and rows; and whether shapes
+ * are plain. */
 #define SHARE_KINDS(KIND) \
-	KIND(0, 2, 2) \
-	KIND(1, 3, 2) \
-	KIND(2, 3, 3) \
-	KIND(3, 4, 3) \
-	KIND(4, 4, 4) \
-	KIND(5, 5, 5) \
-	KIND(6, 7, 7)
+	KIND(0, 3, 2, true) \
+	KIND(1, 3, 3, true) \
+	KIND(2, 3, 3, false) \
+	KIND(3, 5, 5, false) \
+	KIND(4, 7, 7, false)
 
 enum { SHARES_MOST = 7 };
 
 /* The first kind that is enough for footprints of these lengths; -1: none. */
-static __host__ __device__ __forceinline__ int share_kind(float across, float along)
+static __device__ __forceinline__ int share_kind(float across, float along, bool plain)
 {
-#define KIND(number, NC, NR) \
-	if (across <= NC - 1 && along <= NR - 1) \
+#define KIND(number, NC, NR, PLAIN) \
+	if (across <= NC - 1 && along <= NR - 1 && (plain || !PLAIN)) \
 		return number;
 	SHARE_KINDS(KIND)
 #undef KIND
@@ -99,29 +136,14 @@ static __host__ __device__ __forceinline__ int share_kind(float across, float al
 }
 
 /* Columns or rows of a kind. */
-static __host__ __device__ inline int share_pixels(int kind, int rows)
+static __device__ inline int share_pixels(int kind, int rows)
 {
-#define KIND(number, NC, NR) \
+#define KIND(number, NC, NR, PLAIN) \
 	if (kind == number) \
 		return rows ? NR : NC;
 	SHARE_KINDS(KIND)
 #undef KIND
 	return 0;
-}
-
-/* ---- extent ---------------------------------------------------------------------------------- */
-
-/* Length of a footprint in coordinate f / depth at a voxel, in pixels. */
-static __host__ __device__ inline double footprint_length(
-	const double f[4], const double d[4], double at, double depth)
-{
-	double wide = 0, square = 0;
-	for (int a = 0; a < 3; a++) {
-		const double edge = fabs(f[a] - at * d[a]) / depth;
-		wide = fmax(wide, edge);
-		square += edge * edge;
-	}
-	return wide + fmin(sqrt(fmax(square - wide * wide, 0.0)), wide);
 }
 
 #endif

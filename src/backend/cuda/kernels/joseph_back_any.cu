@@ -1,183 +1,283 @@
 /* Joseph's back projection of rays in any direction.
  *
- * A thread has a column of voxels along an axis e, and gathers from the rays that pass each of them
- * within one voxel on the plane of the dominant axis a: e is z for rays along x and y, and y for
- * rays along z, in a second pass. There the ray of pixel (c, r) is at
- *
- *     b = L / A,  e = Z / A,  L = L0 + c Lu + r Lv,  Z = Z0 + c Zu + r Zv,  A = 1 + c Au + r Av
- *
- * from the column's first voxel, in voxels, with c and r counted from a pixel near the block's
- * projection and A the ray's direction along a, relative to that pixel's. A thread goes over the
- * columns of pixels near its own projection; for each of them a span of voxels reads the rows that
- * it meets once. Rows and columns of pixels are exchanged where the columns follow e.
+ * A block has a tile of voxels in shared memory and goes over all views. Its threads follow the
+ * rays that meet the tile from plane to plane of their dominant axis, and add each to the four
+ * voxels around it. The sums are integers, multiples of a small part of the largest pixel, so that
+ * they do not depend on the order of additions.
  */
-#include "backend/cuda/kernels/joseph_back_any.h"
+#include "backend/cuda/kernels/joseph_tiles.h"
 
-/* Bits of Notes.axes, and what they need. */
-enum { LEVEL = 1 | 2, UPRIGHT = 4 };
+#define QUANTA 4.1e6  /* largest pixel in units of the sums, less than 2^22 */
+#define LARGEST 2e9   /* largest sum, less than 2^31 */
+#define MOST_SUM 1000 /* of the weights of a voxel, for units that are small enough */
 
 typedef struct {
-	int axes;     /* dominant axes that occur: 1, 2, 4 for x, y, z */
-	bool swapped; /* in some view rows and columns are exchanged */
-	bool point;   /* some view has a source */
+	int axes;
+	double most; /* bound of the sum of the weights of a voxel in a view, in steps */
 } Notes;
 
-/* Lines and strips of an image. */
-static void image_size(const KernelModel *model, bool swapped, int *lines, int *strips)
+typedef struct {
+	Tiles tiles;
+	const float *images; /* [view][line][place], times the steps of the rays */
+	float *volume;
+	VoxelUpdate update;
+} Scatter;
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+/* A pixel times the step of its ray, with the dominant axis in its last two bits. */
+static __device__ float marked_pixel(
+	const Tiles *s, const KernelView *k, int64_t row, int64_t column, float value)
 {
-	const int64_t most = max64(model->rows, model->columns);
-	*lines = (int)((swapped ? most : model->rows) + 2 * BORDER);
-	*strips = (int)(((swapped ? most : model->columns) + STRIP - 1) / STRIP);
+	const KernelRay ray = kernel_ray(&s->grid, k, row, column);
+	const int a = kernel_dominant(&ray);
+	const float step = (float)(ray.length / fabs(ray.direction[a]));
+	return __uint_as_float(((__float_as_uint(step * value) + 2) & ~3u) | (unsigned)a);
 }
 
-/* Floats that a view takes of scratch. */
-static int64_t view_floats(const KernelModel *model, bool swapped, bool pairs)
+static __global__ void make_images(
+	const __grid_constant__ Tiles s, const float *from, float *to, unsigned *maxima)
 {
-	int lines, strips;
-	image_size(model, swapped, &lines, &strips);
-	return (int64_t)lines * strips * STRIP * (pairs ? 4 : 2);
+	__shared__ float square[SQUARE][SQUARE + 1];
+	const int64_t rows = s.model.rows, columns = s.model.columns;
+	const int64_t column = (int64_t)blockIdx.x * SQUARE + threadIdx.x;
+	for (int64_t view = blockIdx.z; view < s.count; view += gridDim.z) {
+		const KernelView *k = &s.views[view];
+		const bool plain = lines_are_rows(k);
+		const int64_t image = view * rows * columns;
+		unsigned most = 0;
+		__syncthreads();
+		for (int j = threadIdx.y; j < SQUARE; j += LINES) {
+			const int64_t row = (int64_t)blockIdx.y * SQUARE + j;
+			const int64_t at = image + row * columns + column;
+			if (row >= rows || column >= columns)
+				continue;
+			const float pixel = marked_pixel(&s, k, row, column, from[at]);
+			most = max(most, __float_as_uint(pixel) & 0x7fffffffu);
+			square[j][threadIdx.x] = pixel;
+			if (plain)
+				to[at] = pixel;
+		}
+		__syncthreads();
+		const int64_t place = (int64_t)blockIdx.y * SQUARE + threadIdx.x;
+		for (int j = threadIdx.y; j < SQUARE && !plain; j += LINES) {
+			const int64_t line = (int64_t)blockIdx.x * SQUARE + j;
+			if (line < columns && place < rows)
+				to[image + line * rows + place] = square[threadIdx.x][j];
+		}
+		for (int away = LANES / 2; away; away /= 2)
+			most = max(most, __shfl_xor_sync(~0u, most, away));
+		if (threadIdx.x == 0)
+			atomicMax(&maxima[(view * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x],
+				most);
+	}
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* What a pixel adds to the four voxels around its ray, rounded such that their sum is the pixel. */
+typedef struct {
+	int here, right, up, both;
+} Parts;
+
+static __device__ __forceinline__ Parts parts_of(int all, float value, float right, float up)
+{
+	const float above = value * up;
+	const int upper = __float_as_int(__fadd_rn(above, MAGIC)),
+		  righter = __float_as_int(fmaf(value, right, MAGIC)),
+		  both = __float_as_int(fmaf(above, right, MAGIC));
+	return Parts{all - upper - (righter - both), righter - both, upper - both,
+		both - __float_as_int(MAGIC)};
+}
+
+template <int OFFSET> static __device__ __forceinline__ void add_shared(unsigned at, int value)
+{
+	asm volatile("red.shared.add.u32 [%0+%1], %2;" ::"r"(at), "n"(OFFSET), "r"(value));
+}
+
+/* The ray of pixel i of those that may meet the tile. */
+template <class Tile, int A>
+static __device__ __forceinline__ void add_ray(const Seen &seen, int i, const int size[3],
+	const float *images, float scale, unsigned memory)
+{
+	constexpr int SB = 4 * Tile::stride(across_of(A)), SE = 4 * Tile::stride(along_of(A));
+	const Place place = place_of(seen, i);
+	const unsigned marked = place.at < 0 ? 3 : __float_as_uint(__ldg(images + place.at));
+	const float plain = __fmaf_rn(__uint_as_float(marked & ~3u), scale, MAGIC);
+	const float value = __fadd_rn(plain, -MAGIC);
+	Path path = path_of<Tile, A>(seen, place, size, memory);
+	path.n = (marked & 3) == A ? path.n : 0;
+	each_sample<Tile, A>(path, [&](const Sample &sample, auto ahead) {
+		constexpr int AHEAD = decltype(ahead)::VALUE;
+		const Parts parts = parts_of(__float_as_int(plain), value, sample.right, sample.up);
+		add_shared<AHEAD>(sample.at, parts.here);
+		add_shared<AHEAD + SB>(sample.at, parts.right);
+		add_shared<AHEAD + SE>(sample.at, parts.up);
+		add_shared<AHEAD + SB + SE>(sample.at, parts.both);
+	});
+}
+
+/* Adds the sums to the volume and clears them. Bounds are applied when all views are added. */
+template <class Tile>
+static __device__ __forceinline__ void flush(
+	const Scatter &s, int *tile, const Own &own, float unit, bool last)
+{
+	constexpr int X = Tile::size(0), Y = Tile::size(1), Z = Tile::size(2);
+	const int *n = s.tiles.n;
+	VoxelUpdate update = s.update;
+	update.with.low = last ? update.with.low : -INFINITY;
+	update.with.high = last ? update.with.high : INFINITY;
+	for (int i = threadIdx.x; i < X * Y; i += Tile::THREADS) {
+		const int x = i % X, y = i / X;
+		if (x >= own.size[0] || y >= own.size[1])
+			continue;
+		int *sums = tile + Tile::at(x, y, 0);
+		float *to = s.volume + ((int64_t)own.first[2] * n[1] + own.first[1] + y) * n[0] +
+			    own.first[0] + x;
+		update_voxels<Z, 2>(update, to, (int64_t)n[0] * n[1], own.size[2], [&](int k) {
+			const int sum = sums[k * Tile::stride(2)];
+			sums[k * Tile::stride(2)] = 0;
+			return (float)sum * unit;
+		});
+	}
+}
+
+template <class Tile>
+static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
+	any_back(const __grid_constant__ Scatter s)
+{
+	extern __shared__ float4 memory[];
+	int *tile = (int *)memory;
+	const Own own = own_tile(&s.tiles);
+	float unit = 0, scale = 0;
+	for (int i = threadIdx.x; i < Tile::SIZE; i += Tile::THREADS)
+		tile[i] = 0;
+	each_view<Tile>(
+		&s.tiles, own, memory,
+		[&](unsigned largest) {
+			unit = __uint_as_float(largest) * s.tiles.unit;
+			scale = unit > 0 ? 1 / unit : 0;
+		},
+		[&](auto axis, const Seen &seen, int i) {
+			add_ray<Tile, decltype(axis)::VALUE>(seen, i, own.size, s.images, scale,
+				(unsigned)__cvta_generic_to_shared(memory));
+		},
+		[&](bool last) { flush<Tile>(s, tile, own, unit, last); });
 }
 
 /* ---- which views ----------------------------------------------------------------------------- */
 
-static bool is_in_front(const ProjectRequest *what, const KernelView *k)
+static double form_at(const double f[4], const double at[3])
 {
-	bool in_front = true;
-	for (int corner = 0; corner < 8; corner++) {
-		double depth = k->depth[3];
-		for (int a = 0; a < 3; a++)
-			depth += k->depth[a] * (double)(corner >> a & 1 ? what->box.high[a]
-									: what->box.low[a] - 1);
-		in_front = in_front && depth > 1e-2;
+	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
+}
+
+/* Of a voxel in a view, for rays along a: pixels per voxel along b and e, and their product as an
+ * area; the depth; the distance from the source along a; whether a may be its ray's axis. */
+typedef struct {
+	double b, e, area, depth, ahead;
+	bool along;
+} Density;
+
+static Density density_at(const KernelView *k, const double at[3], int a)
+{
+	const int b = across_of(a), e = along_of(a);
+	const double depth = form_at(k->depth, at), column = form_at(k->column, at) / depth,
+		     row = form_at(k->row, at) / depth;
+	double u[3], v[3], d[3];
+	for (int i = 0; i < 3; i++) {
+		u[i] = (k->column[i] - column * k->depth[i]) / depth;
+		v[i] = (k->row[i] - row * k->depth[i]) / depth;
+		d[i] = fabs(KERNEL_HAS_SOURCE(k) ? at[i] - k->src[i] : k->src[i]);
 	}
-	return in_front;
+	return Density{fabs(u[b]) + fabs(v[b]), fabs(u[e]) + fabs(v[e]),
+		fabs(u[b] * v[e] - u[e] * v[b]), depth, d[a], d[a] > 0.7 * fmax(d[b], d[e])};
 }
 
-static void direction_at(const KernelView *k, double row, double column, double d[3])
+/* Bound of the sum of the weights of a voxel's rays along a: the integral of its hat function,
+ * widened by half of the distance of neighbouring rays, which is (area + b) (area + e) / area. The
+ * area is a constant times ahead / depth^3; ahead / depth, b depth and e depth are largest in
+ * corners of the box, b e / area varies little among rays along a. */
+static double most_weights(const ProjectRequest *what, const KernelView *k, int a)
 {
-	for (int i = 0; i < 3; i++)
-		d[i] = !KERNEL_HAS_SOURCE(k)
-			       ? k->src[i]
-			       : k->first[i] + column * k->u[i] + row * k->v[i] - k->src[i];
-}
-
-/* Whether all rays are within 60 degrees of the middle one. */
-static bool is_narrow(const KernelModel *model, const KernelView *k)
-{
-	const double row = (double)(model->rows - 1), column = (double)(model->columns - 1);
-	double middle[3];
-	bool narrow = true;
-	direction_at(k, 0.5 * row, 0.5 * column, middle);
-	for (int corner = 0; corner < 4; corner++) {
-		double d[3], dot = 0, square = 0, other = 0;
-		direction_at(k, corner & 1 ? row : 0, corner & 2 ? column : 0, d);
+	double near = 1e300, slope = 0, b = 0, e = 0, shape = 6, constant = 0, far = 0;
+	for (int corner = 0; corner < 9; corner++) { /* the last one: the middle */
+		double at[3];
 		for (int i = 0; i < 3; i++) {
-			dot += d[i] * middle[i];
-			square += d[i] * d[i];
-			other += middle[i] * middle[i];
+			const double low = (double)what->box.low[i],
+				     high = (double)(what->box.high[i] - 1);
+			at[i] = corner == 8 ? 0.5 * (low + high) : corner >> i & 1 ? high : low;
 		}
-		narrow = narrow && dot > 0.5 * sqrt(square * other);
+		const Density d = density_at(k, at, a);
+		near = fmin(near, d.depth);
+		slope = fmax(slope, d.ahead / d.depth);
+		b = fmax(b, d.b * d.depth);
+		e = fmax(e, d.e * d.depth);
+		if (d.along)
+			shape = fmax(shape, 1.5 * d.b * d.e / d.area);
+		if (d.ahead > far)
+			constant = d.area * pow(d.depth, 3) / d.ahead;
+		far = fmax(far, d.ahead);
 	}
-	return narrow;
-}
-
-/* Finds which axes are dominant on the detector, and whether rows follow each other along the
- * columns of voxels for all rays of each. */
-static bool axes_apply(const ProjectRequest *what, const KernelView *plain, Notes *found)
-{
-	enum { SIDE = 5 };
-	for (int a = 0; a < 3; a++) {
-		KernelModel model = what->plan->model;
-		const int facing = facing_of(plain, &model, a), e = along_of(a);
-		const KernelView k = facing_view(plain, &model, facing);
-		bool used = false;
-		for (int i = 0; i < SIDE * SIDE; i++) {
-			double d[3], c = (double)(model.columns - 1) * (i % SIDE) / (SIDE - 1),
-				     r = (double)(model.rows - 1) * (int)(i / SIDE) / (SIDE - 1);
-			direction_at(&k, r, c, d);
-			const double most = fmax(fabs(d[0]), fmax(fabs(d[1]), fabs(d[2])));
-			/* Between these pixels rays may be nearer to the axis. */
-			if (fabs(d[a]) < 0.8 * most)
-				continue;
-			const double gap = k.v[e] - k.v[a] * d[e] / d[a];
-			if (!(gap > 0.05 * fmax(fabs(k.v[0]), fmax(fabs(k.v[1]), fabs(k.v[2])))))
-				return false;
-			used = true;
-		}
-		found->axes |= used ? 1 << a : 0;
-		found->swapped = found->swapped || (used && facing & SWAPPED);
-	}
-	return true;
+	return constant * slope / (near * near) + (b + e) / near + shape;
 }
 
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 {
-	const KernelModel *model = &what->plan->model;
 	Notes *found = notes_of<Notes>(notes);
 	*found = Notes{};
-	if (model->planar || model->clamp || view_floats(model, true, true) > INT32_MAX / 2)
+	if (!tiles_apply(what, &found->axes))
 		return false;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &what->plan->views[what->first + i];
-		if (KERNEL_FANS(k) || (KERNEL_HAS_SOURCE(k) && !is_in_front(what, k)) ||
-			!is_narrow(model, k) || !axes_apply(what, k, found))
-			return false;
-		found->point = found->point || KERNEL_HAS_SOURCE(k);
+		const int own = axes_of(&what->plan->model, k);
+		for (int a = 0; a < 3; a++)
+			if (own >> a & 1)
+				found->most = fmax(found->most, most_weights(what, k, a));
 	}
-	return true;
+	return found->most < 1e5;
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-template <int E, typename Pixel>
-static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, const Gathers *s,
-	int64_t first, bool point)
+template <class Tile> static tomos_status run_tiles(tomos_backend *backend, Scatter s)
 {
-	enum { LINES = 8 };
-	const float *rays = s->update.with.rays;
-	const int64_t at = first * s->model.rows * s->model.columns;
-	cudaStream_t stream = device_of(backend)->stream;
-	make_images<E, Pixel>
-		<<<dim3((unsigned)s->strips, cuda_blocks(s->count * s->lines * 2, LINES, 65535)),
-			dim3(STRIP, LINES), 0, stream>>>(
-			*s, what->projections + at, rays ? rays + at : NULL, (Pixel *)s->images);
-	CUDA_LAUNCHED("back projecting");
-	const dim3 blocks(cuda_blocks(s->n[0], WIDE, 1 << 30),
-		cuda_blocks(s->n[1], E == 2 ? HIGH : COLUMN, 65535),
-		cuda_blocks(s->n[2], E == 2 ? COLUMN : HIGH, 65535));
-	if (point)
-		any_back<E, true, Pixel><<<blocks, THREADS, 0, stream>>>(*s);
-	else
-		any_back<E, false, Pixel><<<blocks, THREADS, 0, stream>>>(*s);
+	const dim3 blocks = tile_blocks<Tile>(&s.tiles);
+	TRY(cuda_take_shared((const void *)any_back<Tile>));
+	any_back<Tile>
+		<<<blocks, Tile::THREADS, tile_bytes<Tile>(), device_of(backend)->stream>>>(s);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
 }
 
-/* One pass: columns along E. last: no other pass follows, so that bounds are applied. */
-template <int E>
-static tomos_status run_pass(tomos_backend *backend, const ProjectRequest *what, Gathers s,
-	VoxelUpdate update, bool last, const Notes *found)
+template <int AXES> static tomos_status run_axes(tomos_backend *backend, const Scatter *s)
 {
-	const int64_t floats = view_floats(&s.model, found->swapped, update.with.average);
-	const int64_t at_once = views_at_once(backend, what, floats);
-	const KernelView *views = s.views;
-	float *images;
-	TRY(cuda_scratch(
-		backend, SCRATCH_REORDERED, at_once * floats, &images, "images with a border"));
+	typedef Tile<32, AXES == ALL ? 32 : 30, 32, 1, 4, AXES> Large;
+	typedef Tile<16, AXES == ALL ? 16 : 14, 8, 4, 4, AXES> Small;
+	return (tiles_are_large<Large>(backend, s->tiles) ? run_tiles<Large>
+							  : run_tiles<Small>)(backend, *s);
+}
+
+static tomos_status run_views(
+	tomos_backend *backend, const ProjectRequest *what, Scatter s, int64_t first, int axes)
+{
+	Tiles *t = &s.tiles;
+	const int64_t pixels = t->model.rows * t->model.columns;
+	const dim3 squares(cuda_blocks(t->model.columns, SQUARE, 1 << 30),
+		cuda_blocks(t->model.rows, SQUARE, 65535), cuda_blocks(t->count, 1, 65535));
+	const int64_t all = t->count * squares.x * squares.y;
+	cudaStream_t stream = device_of(backend)->stream;
+	float *images, *maxima;
+	TRY(cuda_scratch(backend, SCRATCH_LISTS, all, &maxima, "the largest pixels"));
+	TRY(cuda_scratch(backend, SCRATCH_REORDERED, t->count * pixels, &images, "images"));
+	CUDA_TRY(cudaMemsetAsync(maxima, 0, (size_t)all * sizeof *maxima, stream),
+		"back projecting");
+	make_images<<<squares, dim3(SQUARE, LINES), 0, stream>>>(
+		*t, what->projections + first * pixels, images, (unsigned *)maxima);
+	CUDA_LAUNCHED("back projecting");
 	s.images = images;
-	if (!last) {
-		update.with.low = -INFINITY;
-		update.with.high = INFINITY;
-	}
-	return views_each(&update, what->count, at_once,
-		[&](int64_t first, int64_t count, const VoxelUpdate &part) {
-			s.views = views + first;
-			s.count = count;
-			s.update = part;
-			return (part.with.average ? run_views<E, float2>
-						  : run_views<E, float>)(backend, what, &s, first,
-				found->point);
-		});
+	t->maxima = (const unsigned *)maxima;
+	return (axes & UPRIGHT ? run_axes<ALL> : run_axes<LEVEL>)(backend, &s);
 }
 
 static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
@@ -185,34 +285,28 @@ static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
 {
 	const Plan *plan = what->plan;
 	const Notes *found = notes_of<Notes>(notes);
+	const double most = found->most;
+	const int64_t pixels = plan->model.rows * plan->model.columns;
 	const CudaPlan *kept;
 	VoxelUpdate update;
 	TRY(update_open(backend, what, epilogue, &update));
 	TRY(cuda_plan(backend, plan, &kept));
-	Gathers s = {.grid = plan->whole,
-		.model = plan->model,
-		.views = kept->views + what->first,
-		.volume = what->volume};
-	image_size(&s.model, found->swapped, &s.lines, &s.strips);
-	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
-	for (int a = 0; a < 3; a++)
-		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
-	if (found->axes & LEVEL)
-		TRY(run_pass<2>(backend, what, s, update, !(found->axes & UPRIGHT), found));
-	if (found->axes & UPRIGHT)
-		TRY(run_pass<1>(backend, what, s, update, true, found));
-	return TOMOS_OK;
+	Scatter s = {.tiles = tiles_of(what), .volume = what->volume};
+	s.tiles.at_once = (int)fmax(1, fmin(VIEWS, MOST_SUM / most));
+	s.tiles.unit = (float)fmax(1 / QUANTA, most * s.tiles.at_once / LARGEST);
+	return views_each(&update, what->count, views_at_once(backend, what, pixels),
+		[&](int64_t first, int64_t count, const VoxelUpdate &part) {
+			s.tiles.views = kept->views + what->first + first;
+			s.tiles.count = count;
+			s.update = part;
+			return run_views(backend, what, s, first, found->axes);
+		});
 }
 
-/* Division by the sum of the weights needs all views, and both passes, at once. */
-static CudaFusion any_fuses(const tomos_backend *backend, const ProjectRequest *what,
-	const CudaNotes *notes, const FusedUpdate *step)
+static CudaFusion any_fuses(
+	const tomos_backend *, const ProjectRequest *, const CudaNotes *, const FusedUpdate *step)
 {
-	const Notes *found = notes_of<Notes>(notes);
-	const bool both = found->axes & LEVEL && found->axes & UPRIGHT;
-	const int64_t most = views_at_once(
-		backend, what, view_floats(&what->plan->model, found->swapped, step->average));
-	return !step->average || (!both && most == what->count) ? FUSES : FUSES_NOT;
+	return step->average ? FUSES_NOT : FUSES;
 }
 
 extern const CudaKernel cuda_joseph_back_any;

@@ -4,21 +4,19 @@
  *
  * Joseph's weights are products of those within a slice and those along z. A thread has one column
  * and four slices, which are the fastest axis of a transposed volume. Each slice is met by the rays
- * of the few rows within one slice of it, which are pr pixels apart: the thread reads the pixels
- * around all of these rays once, and interpolates at the position of each. A second kernel
- * interpolates along z.
+ * of the few rows within one slice of it, which are pr pixels apart. As a function of the position
+ * of the ray, the sum over a slice is linear but for kinks where a ray passes the centre of a
+ * pixel: the thread follows one ray, whose sums and their derivatives give those of all rows and
+ * of its four slices, and adds kinks in the few planes where a pixel lies between the rays. A
+ * second kernel interpolates along z.
  */
-#include "backend/cuda/kernels/transpose.h"
+#include "backend/cuda/kernels/joseph_forward_rolled.h"
 
 enum {
 	TILE = 32,
-	QUAD = 4,
 	GROUP = 4, /* neighbouring views of a block, whose rays meet nearly the same pixels */
 	ROWS = 2,
-	T = 3, /* pixels around the rays of a thread */
-	SEGMENT = 32,
 	LEAST_SLICES = 8,
-	SLOTS = 3,      /* rows of a slice in one pass */
 	MOST_SLOTS = 9, /* in all passes */
 	HIGH = 8
 };
@@ -75,62 +73,8 @@ static __device__ Course course_of(const Rolled &s, const KernelView *k, double 
 		(float)(hypot(d[0] * s.grid.step[0], d[1] * s.grid.step[1]) / largest), a == 1};
 }
 
-/* Sums of the four slices of a thread at the positions p + offset[slice][slot], with offsets from 0
- * to T - 2. n: pixels per plane; step, plane: strides across and along the rays, in float4. */
-template <int N>
-static __device__ __forceinline__ void follow(const float4 *from, double p, double slope,
-	int planes, int n, int64_t step, int64_t plane, const float offset[QUAD][SLOTS],
-	float sums[SLOTS][QUAD])
-{
-	const float rate = (float)slope;
-	float first[QUAD] = {0}, more[N][QUAD] = {{0}};
-	for (int k0 = 0; k0 < planes; k0 += SEGMENT) {
-		const double start = p + k0 * slope, whole = floor(start);
-		const double last = start + SEGMENT * slope;
-		if (fmax(start, last) < -T || fmin(start, last) > n)
-			continue;
-		const float f = (float)(start - whole);
-		const int base = (int)whole, end = min((int)SEGMENT, planes - k0);
-		const float4 *line = from + k0 * plane;
-#pragma unroll 4
-		for (int k = 0; k < end; k++, line += plane) {
-			const float at = fmaf((float)k, rate, f), lowest = floorf(at);
-			const int i = base + (int)lowest;
-			float x[T][QUAD];
-#pragma unroll
-			for (int t = 0; t < T; t++) {
-				float4 v = {0, 0, 0, 0};
-				if ((unsigned)(i + t) < (unsigned)n)
-					v = __ldg(line + (i + t) * step);
-				x[t][0] = v.x;
-				x[t][1] = v.y;
-				x[t][2] = v.z;
-				x[t][3] = v.w;
-			}
-#pragma unroll
-			for (int j = 0; j < QUAD; j++) {
-				first[j] += x[0][j];
-#pragma unroll
-				for (int t = 0; t + 1 < T; t++) {
-					const float rise = x[t + 1][j] - x[t][j],
-						    away = at - lowest - (float)t;
-#pragma unroll
-					for (int w = 0; w < N; w++)
-						more[w][j] = fmaf(__saturatef(away + offset[j][w]),
-							rise, more[w][j]);
-				}
-			}
-		}
-	}
-#pragma unroll
-	for (int w = 0; w < N; w++)
-#pragma unroll
-		for (int j = 0; j < QUAD; j++)
-			sums[w][j] = first[j] + more[w][j];
-}
-
-/* Rows of the four slices, relative to the ray of the lowest position. Returns the number of slots
- * of which some row is on the detector and meets its slice. */
+/* offset[slice][i]: how far the ray of the i-th row that meets a slice is from the one at p, the
+ * lowest of all. Returns for how many i some slice has a row on the detector. */
 static __device__ int find_offsets(const Rolled &s, const KernelView *k, const Course &course,
 	int64_t slice, int64_t column, float offset[QUAD][SLOTS], double *p)
 {
@@ -161,31 +105,89 @@ static __device__ int most_of_warp(int value)
 	return value;
 }
 
+/* What the threads of a view find together: its widest range of offsets, as the bits of a float,
+ * and the distances between planes with kinks. */
+typedef struct {
+	int wide, up, down;
+} Steps;
+
+static __device__ void find_kinks(
+	const Course &course, int planes, float offset, Steps *steps, Kinks *kinks)
+{
+	enum { THREADS = TILE * ROWS };
+	const double turn = course.slope - floor(course.slope);
+	const int thread = threadIdx.y / GROUP * TILE + threadIdx.x;
+	Steps *own = &steps[threadIdx.y % GROUP];
+	if (thread == 0)
+		*own = Steps{0, planes, planes};
+	__syncthreads();
+	atomicMax(&own->wide, __float_as_int(offset));
+	__syncthreads();
+	const float wide = __int_as_float(own->wide);
+	Kinks s = {.wide = wide + 2 * KINK_SLACK,
+		.start = wide + KINK_SLACK,
+		.rate = (float)turn,
+		.rise = 4,
+		.fall = 4};
+	for (int n = 1 + thread; n < planes; n += THREADS) {
+		const double y = n * turn - floor(n * turn);
+		if (y < (double)s.wide)
+			atomicMin(&own->up, n);
+		if (1 - y < (double)s.wide)
+			atomicMin(&own->down, n);
+	}
+	__syncthreads();
+	s.up = own->up;
+	s.down = own->down;
+	if (s.up < planes)
+		s.rise = (float)(s.up * turn - floor(s.up * turn));
+	if (s.down < planes)
+		s.fall = (float)(1 + floor(s.down * turn) - s.down * turn);
+	if (thread == 0)
+		kinks[threadIdx.y % GROUP] = s;
+	__syncthreads();
+}
+
+/* Largest offset of the first slots. */
+static __device__ float most_of(const float offset[QUAD][SLOTS], int slots)
+{
+	float most = 0;
+	for (int j = 0; j < QUAD; j++)
+		for (int w = 0; w < SLOTS; w++)
+			most = fmaxf(most, w < slots ? offset[j][w] : 0.f);
+	return most;
+}
+
 static __global__ void __launch_bounds__(TILE *GROUP *ROWS, 2)
 	rolled_slices(const __grid_constant__ Rolled s)
 {
+	__shared__ Steps steps[GROUP];
+	__shared__ Kinks kinks[GROUP];
 	const int lane = threadIdx.x % s.lanes, rays = TILE / s.lanes;
 	const int quad = blockIdx.z * s.lanes + lane;
 	const int64_t column =
 		((int64_t)blockIdx.x * ROWS + threadIdx.y / GROUP) * rays + threadIdx.x / s.lanes;
 	const int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y % GROUP;
 	const bool inside = quad < s.quads && column < s.columns && view < s.count;
-	const KernelView *k = &s.views[inside ? view : 0];
+	const KernelView *k = &s.views[view < s.count ? view : 0];
 	const Course course = course_of(s, k, (double)column);
+	const int planes = course.along ? s.nb : s.na;
 	float offset[QUAD][SLOTS], sums[SLOTS][QUAD];
 	double p;
 	int slots = find_offsets(s, k, course, s.low + quad * QUAD, column, offset, &p);
 	slots = most_of_warp(inside ? slots : 0);
+	find_kinks(course, planes, most_of(offset, slots), steps, kinks);
 	if (!inside || slots == 0)
 		return;
-	const int64_t line = (int64_t)s.na * s.quads;
-	const int64_t step = course.along ? s.quads : line, plane = course.along ? line : s.quads;
-	const int planes = course.along ? s.nb : s.na, n = course.along ? s.na : s.nb;
+	const int line = s.na * s.quads;
+	const Lines lines = {s.from + quad, course.along ? s.quads : line,
+		course.along ? line : s.quads, course.along ? s.na : s.nb};
 	if (slots < SLOTS)
 		follow<SLOTS - 1>(
-			s.from + quad, p, course.slope, planes, n, step, plane, offset, sums);
+			lines, kinks[threadIdx.y % GROUP], p, course.slope, planes, offset, sums);
 	else
-		follow<SLOTS>(s.from + quad, p, course.slope, planes, n, step, plane, offset, sums);
+		follow<SLOTS>(
+			lines, kinks[threadIdx.y % GROUP], p, course.slope, planes, offset, sums);
 #pragma unroll
 	for (int w = 0; w < SLOTS; w++)
 		if (w < slots)
@@ -226,7 +228,7 @@ static __global__ void __launch_bounds__(TILE *HIGH) rolled_rows(const __grid_co
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Whether the rays of a view stay in planes of constant z; taps, slots: what it needs. */
+/* Whether the rays of a view stay in planes of constant z, and those of four slices in a pixel. */
 static bool view_applies(const ProjectRequest *what, const KernelView *k, Notes *n)
 {
 	const double x = fabs(k->src[0]), y = fabs(k->src[1]), most = fmax(x, y);
@@ -238,10 +240,9 @@ static bool view_applies(const ProjectRequest *what, const KernelView *k, Notes 
 	const double pr = fabs(k->v[b] - k->v[a] * k->src[b] / k->src[a]);
 	/* The rows of four slices, of which each has SLOTS from its first one on. */
 	const double rows = (double)(QUAD - 1) / fabs(k->v[2]) + (double)SLOTS;
-	const int taps = (int)ceil(pr * rows - 1e-6) + 2;
 	const int slots = (int)ceil(2 / fabs(k->v[2]));
 	n->slots = n->slots > slots ? n->slots : slots;
-	return taps <= T && n->slots <= MOST_SLOTS;
+	return pr * rows <= 1 && n->slots <= MOST_SLOTS;
 }
 
 static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)

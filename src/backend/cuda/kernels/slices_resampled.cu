@@ -7,9 +7,9 @@
  * every n-th column. Weights are products of those within a slice and those along z, so both steps
  * are exact.
  */
-#include "backend/cuda/kernels/transpose.h"
+#include "backend/cuda/kernels/slices_resampled.h"
 
-enum { MOST_EVERY = 8, LEAST_SLICES = 16, WIDE = 128 };
+enum { MOST_EVERY = 8, LEAST_SLICES = 16, WIDE = 128, EACH = 4 /* columns of a thread */ };
 
 /* Kernels for the virtual stack; those before the last one are faster, where they apply. */
 extern const CudaKernel cuda_slices_forward_wgmma_half, cuda_slices_forward_wgmma_split,
@@ -50,16 +50,37 @@ static ProjectRequest stack_request(
 	return stack;
 }
 
+bool stack_has_kernel(const ProjectRequest *what, const Plan *slices, bool fast)
+{
+	CudaNotes notes;
+	ProjectRequest stack = stack_request(what, slices, -what->first, what->plan->scan->count);
+	return stack_kernel(&stack, fast, &notes) != NULL;
+}
+
 static bool has_kernel(const ProjectRequest *what, int every, bool fast)
 {
 	Plan *slices;
-	CudaNotes notes;
 	if (slices_plan(&slices, what->plan, every) != TOMOS_OK)
 		return false;
-	ProjectRequest stack = stack_request(what, slices, -what->first, what->plan->scan->count);
-	const bool found = stack_kernel(&stack, fast, &notes) != NULL;
+	const bool found = stack_has_kernel(what, slices, fast);
 	slices_plan_free(slices);
 	return found;
+}
+
+tomos_status stack_run(tomos_backend *backend, const ProjectRequest *what, const Plan *slices,
+	const StackPart *part, float *projections, const CudaEpilogue *epilogue)
+{
+	Plan plan = *slices;
+	CudaNotes notes;
+	plan.model.rows = part->slices;
+	plan.rays.all.row = -part->low;
+	ProjectRequest stack = stack_request(what, &plan, part->first, part->count);
+	const CudaKernel *kernel = stack_kernel(&stack, false, &notes);
+	stack.projections = projections;
+	if (!kernel)
+		return fail(TOMOS_NO_DEVICE, "no kernel for a stack of %lld slices",
+			(long long)part->slices);
+	return kernel->run(backend, &stack, &notes, epilogue);
 }
 
 static int slices_axis(const RayClass *rays)
@@ -78,7 +99,9 @@ static bool resampled_applies(const ProjectRequest *what, CudaNotes *notes)
 		!(in_slice || rays_are(rays, RAYS_LEVEL | RAYS_IN_SHEET)) ||
 		what->box.high[axis] - what->box.low[axis] < LEAST_SLICES)
 		return false;
-	const int most = what->direction == FORWARD ? 1 : MOST_EVERY;
+	/* With more, slices_back_l1 is faster, where it applies. */
+	const int voxels = in_slice && what->kernel == KERNEL_voxel ? 3 : (int)MOST_EVERY;
+	const int most = what->direction == FORWARD ? 1 : voxels;
 	for (*every = in_slice ? 2 : 1; *every <= most; ++*every)
 		if (has_kernel(what, *every, true))
 			return true;
@@ -100,9 +123,9 @@ typedef struct {
 
 static __device__ float *stack_sample(const Between &b, int64_t view, int64_t slice, int64_t column)
 {
-	const int64_t wide = (b.columns + b.every - 1) / b.every;
-	return b.stack + ((view * b.every + column % b.every) * b.slices + slice) * wide +
-	       column / b.every;
+	const unsigned every = (unsigned)b.every, c = (unsigned)column;
+	const unsigned wide = ((unsigned)b.columns + every - 1) / every;
+	return b.stack + ((view * b.every + c % every) * b.slices + slice) * wide + c / every;
 }
 
 /* Heights of a view: slice n is at row f n + at; half: half width of the hat along z, in rows. */
@@ -125,47 +148,58 @@ static __device__ float height_weight(const Heights &h, int64_t row, int64_t sli
 /* Adds to each row the slices that it meets. */
 static __global__ void __launch_bounds__(WIDE) rows_from_slices(const __grid_constant__ Between b)
 {
-	const int64_t column = (int64_t)blockIdx.x * WIDE + threadIdx.x, row = blockIdx.y;
-	if (column >= b.columns)
-		return;
+	const int64_t column = (int64_t)blockIdx.x * WIDE * EACH + threadIdx.x, row = blockIdx.y;
 	for (int64_t view = blockIdx.z; view < b.count; view += gridDim.z) {
 		const Heights h = heights_of(b, view);
 		const double middle = ((double)row - h.at) / h.f, reach = h.half / fabs(h.f);
 		const int64_t first = (int64_t)fmin(fmax(ceil(middle - reach), 0.), 1e9);
 		const double last = fmin(floor(middle + reach), (double)(b.slices - 1));
-		float sum = 0;
-		for (int64_t n = first; (double)n <= last; n++)
-			sum = fmaf(
-				height_weight(h, row, n), *stack_sample(b, view, n, column), sum);
-		b.scan[(view * b.rows + row) * b.columns + column] += sum;
+		float sum[EACH] = {0};
+		for (int64_t n = first; (double)n <= last; n++) {
+			const float weight = height_weight(h, row, n);
+			for (int i = 0; i < EACH; i++)
+				if (column + i * WIDE < b.columns)
+					sum[i] = fmaf(weight,
+						*stack_sample(b, view, n, column + i * WIDE),
+						sum[i]);
+		}
+		float *to = b.scan + (view * b.rows + row) * b.columns;
+		for (int i = 0; i < EACH; i++)
+			if (column + i * WIDE < b.columns)
+				to[column + i * WIDE] += sum[i];
 	}
 }
 
 /* The transpose: what each slice receives of the rows it meets. */
 static __global__ void __launch_bounds__(WIDE) slices_from_rows(const __grid_constant__ Between b)
 {
-	const int64_t column = (int64_t)blockIdx.x * WIDE + threadIdx.x, slice = blockIdx.y;
+	const int64_t column = (int64_t)blockIdx.x * WIDE * EACH + threadIdx.x, slice = blockIdx.y;
 	const int64_t end = (b.columns + b.every - 1) / b.every * b.every;
-	if (column >= end)
-		return;
 	for (int64_t view = blockIdx.z; view < b.count; view += gridDim.z) {
 		const Heights h = heights_of(b, view);
 		const double middle = h.f * (double)slice + h.at;
 		const int64_t first = (int64_t)fmin(fmax(ceil(middle - h.half), 0.), 1e9);
 		const double last = fmin(floor(middle + h.half), (double)(b.rows - 1));
-		const float *from = b.scan + view * b.rows * b.columns + column;
-		float sum = 0;
-		for (int64_t row = first; column < b.columns && (double)row <= last; row++)
-			sum = fmaf(
-				height_weight(h, row, slice), __ldg(from + row * b.columns), sum);
-		*stack_sample(b, view, slice, column) = sum;
+		const float *from = b.scan + view * b.rows * b.columns;
+		float sum[EACH] = {0};
+		for (int64_t row = first; (double)row <= last; row++) {
+			const float weight = height_weight(h, row, slice);
+			for (int i = 0; i < EACH; i++)
+				if (column + i * WIDE < b.columns)
+					sum[i] = fmaf(weight,
+						__ldg(from + row * b.columns + column + i * WIDE),
+						sum[i]);
+		}
+		for (int i = 0; i < EACH; i++)
+			if (column + i * WIDE < end)
+				*stack_sample(b, view, slice, column + i * WIDE) = sum[i];
 	}
 }
 
 static tomos_status resample(tomos_backend *backend, const Between *b, bool forward)
 {
 	const int64_t columns = (b->columns + b->every - 1) / b->every * b->every;
-	const dim3 blocks(cuda_blocks(columns, WIDE, 1 << 30),
+	const dim3 blocks(cuda_blocks(columns, WIDE * EACH, 1 << 30),
 		(unsigned)(forward ? b->rows : b->slices), cuda_blocks(b->count, 1, 65535));
 	(forward ? rows_from_slices
 		 : slices_from_rows)<<<blocks, WIDE, 0, device_of(backend)->stream>>>(*b);
@@ -192,7 +226,8 @@ static tomos_status find_plan(
 	return TOMOS_OK;
 }
 
-/* Slices and views that are processed together: all views, where that leaves enough slices. */
+/* Slices and views that are processed together: all views, where that leaves enough slices, and
+ * not more slices than the stack kernels take at once. */
 typedef struct {
 	int64_t slices, views;
 } Pass;
@@ -205,7 +240,8 @@ static Pass pass_of(const tomos_backend *backend, const ProjectRequest *what)
 	const int64_t slices = what->box.high[axis] - what->box.low[axis];
 	const int64_t least = min64(slices, 2 * LEAST_SLICES);
 	const int64_t views = min64(max64(most / least, 1), what->count);
-	const int64_t parts = (slices - 1) / max64(most / views, least) + 1;
+	const int64_t at_once = min64(max64(most / views, least), SLICES_AT_ONCE);
+	const int64_t parts = (slices - 1) / at_once + 1;
 	int64_t size = (slices + parts - 1) / parts;
 	while (slices % size > 0 && slices % size < LEAST_SLICES) /* which no kernel is for */
 		size++;
@@ -216,21 +252,12 @@ static Pass pass_of(const tomos_backend *backend, const ProjectRequest *what)
 static tomos_status run_pass(tomos_backend *backend, const ProjectRequest *what, const Plan *slices,
 	Between *b, int64_t first, const CudaEpilogue *epilogue)
 {
-	const bool forward = what->direction == FORWARD;
 	static const CudaEpilogue overwrite = {.kind = EPILOGUE_OVERWRITE};
-	Plan plan = *slices;
-	CudaNotes notes;
-	plan.model.rows = b->slices;
-	plan.rays.all.row = -b->low;
-	ProjectRequest stack = stack_request(what, &plan, first, b->count);
-	const CudaKernel *kernel = stack_kernel(&stack, false, &notes);
-	stack.projections = b->stack;
-	if (!kernel)
-		return fail(TOMOS_NO_DEVICE, "no kernel for a stack of %lld slices",
-			(long long)b->slices);
+	const bool forward = what->direction == FORWARD;
+	const StackPart part = {b->low, b->slices, first, b->count};
 	if (!forward)
 		TRY(resample(backend, b, false));
-	TRY(kernel->run(backend, &stack, &notes, forward ? &overwrite : epilogue));
+	TRY(stack_run(backend, what, slices, &part, b->stack, forward ? &overwrite : epilogue));
 	return forward ? resample(backend, b, true) : TOMOS_OK;
 }
 

@@ -177,8 +177,7 @@ static __device__ __forceinline__ void visit_view(const Tiles &s, const Near &ne
 		if (SIZE > TILE && (near.kind < 0 || near.kind > SINGLE))
 			return;
 		const Foot foot = foot_of(near, dx, dy);
-		const float rate[3] = {foot.rate, foot.rate, foot.rate};
-		const Weights w = weights_of<RAYS>(s, near, rate, dx, dy);
+		const Weights w = weights_of<RAYS>(s, near, foot.rate, 0, dx, dy);
 		if (near.kind == SPANS_OF_8)
 			visit_spans<Points<8, 2, 2>, RAYS, SIZE>(foot, w, tile, sum);
 		else if (near.kind == SPANS_OF_4)
@@ -279,7 +278,9 @@ template <class Pixel> static bool is_circle(const ProjectRequest *what, CudaNot
 		     box->high[1] == n[1] && what->first == 0 && what->count == plan->scan->count;
 	found->direction = !whole ? 0 : PARTS<Pixel> == 4 ? plan->rays.quarter : plan->rays.half;
 	found->size = found->direction != 0 ? tile_size(what) : NO_TILES;
-	return found->size != NO_TILES && cuda_has_shared(tile_bytes<Pixel, LARGE_TILE<Pixel>>());
+	return found->size != NO_TILES &&
+	       cuda_has_shared(found->size == HUGE_TILES ? tile_bytes<Pixel, HUGE_TILE>()
+							 : tile_bytes<Pixel, LARGE_TILE<Pixel>>());
 }
 
 /* Floats of the images of one view of each part. */
@@ -336,10 +337,11 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 	TRY(cuda_scratch(
 		backend, SCRATCH_REORDERED, at_once * image, &images, "views side by side"));
 	s.images = images;
-	const auto run_part = found->size == SMALL_TILES ? run_views<Pixel, TILE, false>
-			      : found->size == LARGE_TILES
-				      ? run_views<Pixel, LARGE_TILE<Pixel>, false>
-				      : run_views<Pixel, LARGE_TILE<Pixel>, true>;
+	const auto run_part =
+		found->size == SMALL_TILES    ? run_views<Pixel, TILE, false>
+		: found->size == LARGE_TILES  ? run_views<Pixel, LARGE_TILE<Pixel>, false>
+		: found->size == TILTED_TILES ? run_views<Pixel, LARGE_TILE<Pixel>, true>
+					      : run_views<Pixel, HUGE_TILE, true>;
 	return views_each(&update, circle.part, at_once,
 		[&](int64_t first, int64_t count, const VoxelUpdate &part) {
 			s.views = kept->views + first;

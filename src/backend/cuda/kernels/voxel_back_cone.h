@@ -11,12 +11,13 @@
 #include <cuda_pipeline.h>
 #include "backend/cuda/kernels/voxel_back_near.h"
 
-/* Copies tiles, 16 bytes per instruction. One warp copies a whole tile, the next warp the next
+/* Copies tiles, 16 bytes or a pixel at once. One warp copies a whole tile, the next warp the next
  * tile, so that addresses are computed once for several views. */
 template <class Pixel, int SIZE> struct Copier {
 	/* CHUNKS: chunks of a row that are copied at once. */
-	static constexpr int PIXELS = 16 / (int)sizeof(Pixel), CHUNKS = TILE / PIXELS,
-			     DOWN = 32 / CHUNKS;
+	static constexpr int
+		BYTES = sizeof(Pixel) > 16 ? (int)sizeof(Pixel) : 16,
+		PIXELS = BYTES / (int)sizeof(Pixel), CHUNKS = TILE / PIXELS, DOWN = 32 / CHUNKS;
 	int row, column;
 
 	__device__ __forceinline__ Copier()
@@ -41,7 +42,9 @@ template <class Pixel, int SIZE> struct Copier {
 		Pixel *to = tile + row * pitch + c;
 #pragma unroll 4
 		for (int r = row; r < rows; r += DOWN) {
-			__pipeline_memcpy_async(to, from, 16);
+#pragma unroll
+			for (int i = 0; i < BYTES; i += 16)
+				__pipeline_memcpy_async((char *)to + i, (const char *)from + i, 16);
 			to += DOWN * pitch;
 			from += DOWN * s.pitch;
 		}
@@ -60,9 +63,8 @@ template <class Pixel, int SIZE> struct Copier {
 	}
 };
 
-/* Weight of voxel z of a column: w0 + z w1 + z^2 w2. Constant or, for rays of a point source,
- * the parabola through three exact weights, which has float accuracy if the source is far from the
- * column. */
+/* Weight of a voxel at z from the middle of a column: w0 + z w1 + z^2 w2. Constant or, for rays of
+ * a point source, close to the exact weight if the source is far from the column. */
 typedef struct {
 	float w0, w1, w2;
 } Weights;
@@ -74,22 +76,23 @@ static __device__ __forceinline__ float square_of(const Tiles &s, const Near &v,
 	return fmaf(x, x, y * y);
 }
 
-/* rate: 1 / depth of the first, the middle and the last voxel. */
+/* rate: 1 / depth of the middle; slope: increase of the depth per voxel, divided by the depth. For
+ * rays, the Taylor series of distance / depth^3, with the closest linear term instead of z^3. */
 template <bool RAYS>
 static __device__ __forceinline__ Weights weights_of(
-	const Tiles &s, const Near &v, const float rate[3], float dx, float dy)
+	const Tiles &s, const Near &v, float rate, float slope, float dx, float dy)
 {
 	if (!RAYS)
-		return Weights{s.weighting == WEIGHT_DEPTH ? rate[0] * rate[0] : v.weight, 0, 0};
-	const float half = (COLUMN - 1) * 0.5f, square = square_of(s, v, dx, dy);
-	float w[3];
-#pragma unroll
-	for (int i = 0; i < 3; i++) {
-		const float z = fmaf((float)i * half, s.step[2], v.away[2]);
-		w[i] = root_nearly(fmaf(z, z, square)) * (v.weight * rate[i] * rate[i] * rate[i]);
-	}
-	return Weights{w[0], (4 * w[1] - 3 * w[0] - w[2]) * (0.5f / half),
-		(w[2] - 2 * w[1] + w[0]) * (0.5f / (half * half))};
+		return Weights{s.weighting == WEIGHT_DEPTH ? rate * rate : v.weight, 0, 0};
+	const float half = (COLUMN - 1) * 0.5f, z = fmaf(half, s.step[2], v.away[2]);
+	const float square = fmaf(z, z, square_of(s, v, dx, dy)),
+		    inverse = s.step[2] * inverse_nearly(square);
+	const float first = z * inverse, second = 0.5f * fmaf(s.step[2], inverse, -first * first);
+	const float w0 = root_nearly(square) * (v.weight * rate * rate * rate);
+	const float third = fmaf(
+		slope * slope, fmaf(-10.f, slope, 6 * first), -second * fmaf(3.f, slope, first));
+	return Weights{w0, w0 * fmaf(0.75f * half * half, third, fmaf(-3.f, slope, first)),
+		w0 * fmaf(3 * slope, fmaf(2.f, slope, -first), second)};
 }
 
 /* Position in a tile of voxel (dx, dy, 0) of a block: `column` + `right`, `row`; the row
@@ -110,7 +113,7 @@ static __device__ __forceinline__ Foot foot_of(const Near &v, float dx, float dy
 /* Weight of voxel k of a column. */
 template <bool RAYS> static __device__ __forceinline__ float weight_at(const Weights &w, int k)
 {
-	const float z = (float)k;
+	const float z = (float)k - (COLUMN - 1) * 0.5f;
 	return RAYS ? fmaf(z, fmaf(z, w.w2, w.w1), w.w0) : w.w0;
 }
 
@@ -132,24 +135,35 @@ static __device__ __forceinline__ void visit_singles(
 	}
 }
 
-/* A column of voxels that drifts across detector columns: U - D / 2, V - D / 2 and D of its first
- * voxel, and their increase along z. For LEVEL, all are divided by the depth. */
+/* A column of voxels that drifts across detector columns: U, V and D of its first voxel, and their
+ * increase along z; 1 / D at z from the middle: rate + z bend[0] + z^2 bend[1]. What is used for
+ * every voxel is copied from Near, which would be loaded again after each load of pixels. */
 typedef struct {
-	float u, v, depth, du, dv, dd;
+	float u, v, depth, du, dv, dd, rate, bend[2], slope, away;
 } Drift;
 
+/* With depth D (1 + slope z), 1 / D is rate (1 - slope z + (slope z)^2 - ...), where the term of
+ * third order is replaced by the closest linear one. */
 template <int KIND>
 static __device__ __forceinline__ Drift drift_of(const Near &n, float dx, float dy)
 {
-	const float depth = fmaf(n.da, dx, fmaf(n.db, dy, n.df));
+	const float half = (COLUMN - 1) * 0.5f, depth = fmaf(n.da, dx, fmaf(n.db, dy, n.df));
 	const float u = fmaf(n.ua, dx, fmaf(n.ub, dy, n.uf)),
 		    v = fmaf(n.va, dx, fmaf(n.vb, dy, n.vf));
-	if (KIND != LEVEL)
-		return Drift{fmaf(-0.5f, depth, u), fmaf(-0.5f, depth, v), depth,
-			fmaf(-0.5f, n.dc, n.uc), fmaf(-0.5f, n.dc, n.vc), n.dc};
-	const float rate = inverse_nearly(depth);
-	return Drift{
-		fmaf(u, rate, -0.5f), fmaf(v, rate, -0.5f), depth, n.uc * rate, n.vc * rate, 0};
+	const float rate = inverse_nearly(KIND == LEVEL ? depth : fmaf(half, n.dc, depth)),
+		    slope = KIND == LEVEL ? 0 : n.dc * rate, square = slope * slope;
+	return Drift{u, v, depth, n.uc, n.vc, n.dc, rate,
+		{-rate * slope * fmaf(0.75f * half * half, square, 1.f), rate * square}, slope,
+		n.away[2]};
+}
+
+/* 1 / depth of voxel k. */
+template <int KIND> static __device__ __forceinline__ float rate_of(const Drift &c, int k)
+{
+	const float z = (float)k - (COLUMN - 1) * 0.5f;
+	return KIND == LEVEL    ? c.rate
+	       : KIND == SLOPED ? fmaf(z, fmaf(z, c.bend[1], c.bend[0]), c.rate)
+				: inverse_nearly(fmaf((float)k, c.dd, c.depth));
 }
 
 /* The weights of such a column. Where they are exact: the constants of drift_weight. */
@@ -157,83 +171,131 @@ template <int KIND, bool RAYS>
 static __device__ __forceinline__ Weights drift_weights(
 	const Tiles &s, const Near &n, const Drift &c, float dx, float dy)
 {
-	if (KIND == LEVEL || (KIND == SLOPED && RAYS)) {
-		float rate[3];
-#pragma unroll
-		for (int i = 0; i < 3; i++)
-			rate[i] = inverse_nearly(
-				fmaf((float)(i * (COLUMN - 1)) * 0.5f, c.dd, c.depth));
-		return weights_of<RAYS>(s, n, rate, dx, dy);
-	}
+	if (KIND == LEVEL || (KIND == SLOPED && RAYS))
+		return weights_of<RAYS>(s, n, c.rate, c.slope, dx, dy);
 	const bool deep = s.weighting == WEIGHT_DEPTH;
 	return Weights{deep ? 0 : n.weight, deep ? 1.f : 0.f, RAYS ? square_of(s, n, dx, dy) : 0};
 }
 
 template <int KIND, bool RAYS>
 static __device__ __forceinline__ float drift_weight(
-	const Tiles &s, const Near &n, const Weights &w, int k, float rate)
+	const Tiles &s, const Drift &c, const Weights &w, int k, float rate)
 {
 	if (KIND == LEVEL || (KIND == SLOPED && RAYS))
 		return weight_at<RAYS>(w, k);
 	if (!RAYS)
 		return fmaf(rate * rate, w.w1, w.w0);
-	const float z = fmaf((float)k, s.step[2], n.away[2]);
+	const float z = fmaf((float)k, s.step[2], c.away);
 	return w.w0 * root_nearly(fmaf(z, z, w.w2)) * (rate * rate * rate);
 }
 
-/* Calls use(k, at, pitch, x, y, weight) for every voxel of a column: at: the first of the four
- * pixels around it, (x, y): its distance from their centre. */
-template <int KIND, bool RAYS, class Pixel, class Use>
-static __device__ __forceinline__ void visit_drift(const Tiles &s, const Near &n,
-	const Pixel *pixels, int pitch, float dx, float dy, const Use &use)
+/* Calls use(k, column, row, x, y, weight) for every voxel of a column: column, row: of the first of
+ * the four pixels around it, added to MAGIC, as bits; (x, y): its distance from their centre.
+ * Positions are rounded as exact products with the rate, which saves an instruction for each. */
+template <int KIND, bool RAYS, class Use>
+static __device__ __forceinline__ void visit_drift(
+	const Tiles &s, const Near &n, float dx, float dy, const Use &use)
 {
 	constexpr bool LIMIT = KIND == FROM_IMAGE;
 	const Drift c = drift_of<KIND>(n, dx, dy);
 	const Weights w = drift_weights<KIND, RAYS>(s, n, c, dx, dy);
 	const float right = (float)(s.pitch - 2 - n.column), top = (float)(s.lines - 2 - n.row);
-	const unsigned magic = __float_as_uint(MAGIC), first = magic * (unsigned)pitch + magic;
 #pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
-		const float depth = fmaf((float)k, c.dd, c.depth);
-		const float rate = KIND == LEVEL ? 1 : inverse_nearly(depth);
-		float u = fmaf((float)k, c.du, c.u), v = fmaf((float)k, c.dv, c.v);
-		u = KIND == LEVEL ? u : u * rate;
-		v = KIND == LEVEL ? v : v * rate;
-		u = LIMIT ? fminf(fmaxf(u, (float)-n.column), right) : u;
-		v = LIMIT ? fminf(fmaxf(v, (float)-n.row), top) : v;
-		const float near_u = __fadd_rn(u, MAGIC), near_v = __fadd_rn(v, MAGIC);
-		const float weight = drift_weight<KIND, RAYS>(s, n, w, k, rate);
-		use(k,
-			pixels + (int)(__float_as_uint(near_v) * (unsigned)pitch +
-					 __float_as_uint(near_u) - first),
-			pitch, u - __fadd_rn(near_u, -MAGIC), v - __fadd_rn(near_v, -MAGIC),
-			LIMIT && !(depth > 0) ? 0 : weight);
+		const float z = (float)k, rate = rate_of<KIND>(c, k);
+		float u = fmaf(z, c.du, c.u), v = fmaf(z, c.dv, c.v);
+		u = LIMIT ? fminf(fmaxf(u * rate, (float)-n.column), right) : u;
+		v = LIMIT ? fminf(fmaxf(v * rate, (float)-n.row), top) : v;
+		const float factor = LIMIT ? 1 : rate;
+		const float near_u = fmaf(u, factor, MAGIC), near_v = fmaf(v, factor, MAGIC);
+		const float weight = drift_weight<KIND, RAYS>(s, c, w, k, rate);
+		use(k, __float_as_uint(near_u), __float_as_uint(near_v),
+			fmaf(u, factor, __fadd_rn(MAGIC, -near_u)),
+			fmaf(v, factor, __fadd_rn(MAGIC, -near_v)),
+			LIMIT && !(rate > 0) ? 0 : weight);
 	}
 }
 
-/* The same for any kind but spans and single voxels. */
+/* The same from a tile or an image, with use(k, at, pitch, x, y, weight), at: the first pixel. */
+template <int KIND, bool RAYS, class Pixel, class Use>
+static __device__ __forceinline__ void visit_pixels(const Tiles &s, const Near &n,
+	const Pixel *pixels, int pitch, float dx, float dy, const Use &use)
+{
+	const unsigned magic = __float_as_uint(MAGIC), origin = magic * (unsigned)pitch + magic;
+	visit_drift<KIND, RAYS>(s, n, dx, dy,
+		[&](int k, unsigned column, unsigned row, float x, float y, float weight) {
+			use(k, pixels + (int)(row * (unsigned)pitch + column - origin), pitch, x, y,
+				weight);
+		});
+}
+
+/* A voxel: index of the first of the four pixels around it, distance from their centre, weight. */
+typedef struct {
+	int64_t at;
+	float x, y, weight;
+} Exact;
+
+static __device__ double limited_to(double value, int size)
+{
+	return limited(value + BORDER, 0, size - 2);
+}
+
+/* Not inlined, since few blocks need it. */
+static __device__ __noinline__ Exact exact_voxel(
+	const Tiles &s, const KernelView *view, int64_t x, int64_t y, int64_t z)
+{
+	const int64_t at[3] = {x, y, z};
+	const KernelModel model = {.weight = s.weighting};
+	const KernelGrid grid = {.step = {s.step[0], s.step[1], s.step[2]}};
+	const double depth = voxel_affine(view->depth, at);
+	if (!(depth > 0))
+		return Exact{};
+	const double u = limited_to(voxel_affine(view->column, at) / depth, s.pitch),
+		     v = limited_to(voxel_affine(view->row, at) / depth, s.lines);
+	const double left = floor(u), below = floor(v);
+	return Exact{(int64_t)below * s.pitch + (int64_t)left, (float)(u - left - 0.5),
+		(float)(v - below - 0.5), (float)voxel_weight(&grid, &model, view, at, depth)};
+}
+
+template <class Pixel, class Use>
+static __device__ __forceinline__ void visit_exact(
+	const Tiles &s, const Near &n, const Pixel *image, float dx, float dy, const Use &use)
+{
+	const int64_t x = s.low[0] + blockIdx.x * SIDE + (int)dx,
+		      y = s.low[1] + blockIdx.y * SIDE + (int)dy,
+		      z = s.low[2] + blockIdx.z * COLUMN;
+#pragma unroll
+	for (int k = 0; k < COLUMN; k++) {
+		const Exact e = exact_voxel(s, s.views + n.origin, x, y, z + k);
+		use(k, image + e.at, s.pitch, e.x, e.y, e.weight);
+	}
+}
+
+/* For any kind but spans and single voxels. */
 template <bool RAYS, bool TILTED, class Pixel, class Use>
 static __device__ __forceinline__ void visit_points(const Tiles &s, const Near &n,
 	const Pixel *tile, const Pixel *image, float dx, float dy, const Use &use)
 {
 	const Pixel *from = tile + n.origin;
 	if (TILTED && n.kind == LEVEL)
-		visit_drift<LEVEL, RAYS>(s, n, from, n.pitch, dx, dy, use);
-	else if (TILTED && (n.kind == BENT || n.kind == SLOPED))
-		visit_drift<SLOPED, RAYS>(s, n, from, n.pitch, dx, dy, use);
+		visit_pixels<LEVEL, RAYS>(s, n, from, n.pitch, dx, dy, use);
+	else if (TILTED && n.kind == SLOPED)
+		visit_pixels<SLOPED, RAYS>(s, n, from, n.pitch, dx, dy, use);
 	else if (n.kind == CLOSE)
-		visit_drift<CLOSE, RAYS>(s, n, from, n.pitch, dx, dy, use);
+		visit_pixels<CLOSE, RAYS>(s, n, from, n.pitch, dx, dy, use);
 	else if (n.kind == FROM_IMAGE)
-		visit_drift<FROM_IMAGE, RAYS>(
+		visit_pixels<FROM_IMAGE, RAYS>(
 			s, n, image + n.row * s.pitch + n.column, s.pitch, dx, dy, use);
+	else if (n.kind == IN_DOUBLE)
+		visit_exact(s, n, image, dx, dy, use);
 }
 
 /* Views set up at once, over all parts: many, since all threads wait for the setup. */
 template <class Pixel> constexpr int VIEWS = sizeof(Pixel) == sizeof(float4) ? 128 : 64;
 
 /* Views between two barriers; the same number of tiles is being copied. */
-template <class Pixel> constexpr int AT_ONCE = 2;
-template <class Pixel> constexpr int TILES = 2 * AT_ONCE<Pixel>;
+template <class Pixel, int SIZE> constexpr int AT_ONCE = SIZE == HUGE_TILE ? 1 : 2;
+template <class Pixel, int SIZE> constexpr int TILES = 2 * AT_ONCE<Pixel, SIZE>;
 
 /* The views that a block visits, in PARTS parts: `count` from `first` on, the same in each
  * further part, `part` views later. All parts use the same `count` images. */
@@ -272,21 +334,22 @@ static __device__ __forceinline__ void visit_tiles(const Tiles &s, const Near *n
 	const int size = SIZE * PITCH<Pixel, SIZE>;
 	const int64_t image = (int64_t)s.lines * s.pitch;
 	Copier<Pixel, SIZE> copier;
-	for (int i = 0; i < min(AT_ONCE<Pixel>, count); i++)
+	for (int i = 0; i < min(AT_ONCE<Pixel, SIZE>, count); i++)
 		if (copier.has(i))
 			copier.copy(s, near[i], images + i * image, tiles + i * size);
-	for (int i = 0; i < count; i += AT_ONCE<Pixel>) {
-		const int end = min(i + AT_ONCE<Pixel>, count);
-		if (copier.has(i) || (AT_ONCE < Pixel >> 1 && copier.has(i + 1)))
+	for (int i = 0; i < count; i += AT_ONCE<Pixel, SIZE>) {
+		const int end = min(i + AT_ONCE<Pixel, SIZE>, count);
+		if (copier.has(i) || (AT_ONCE<Pixel, SIZE> == 2 && copier.has(i + 1)))
 			__pipeline_wait_prior(0);
 		__syncthreads();
-		for (int next = i + AT_ONCE<Pixel>; next < min(i + TILES<Pixel>, count); next++)
+		for (int next = i + AT_ONCE<Pixel, SIZE>; next < min(i + TILES<Pixel, SIZE>, count);
+			next++)
 			if (copier.has(next))
 				copier.copy(s, near[next], images + next * image,
-					tiles + next % TILES<Pixel> * size);
+					tiles + next % TILES<Pixel, SIZE> * size);
 #pragma unroll 1
 		for (int j = i; j < end; j++)
-			visit(near[j], tiles + j % TILES<Pixel> * size, images + j * image);
+			visit(near[j], tiles + j % TILES<Pixel, SIZE> * size, images + j * image);
 	}
 }
 
@@ -298,7 +361,7 @@ static __device__ __forceinline__ void visit_views(const Tiles &s, const Visited
 {
 	extern __shared__ float4 tile_memory[];
 	static_assert(SUMS * VIEWS<Pixel> * sizeof(float) <=
-		      TILES<Pixel> * SIZE * PITCH<Pixel, SIZE> * sizeof(Pixel));
+		      TILES<Pixel, SIZE> * SIZE * PITCH<Pixel, SIZE> * sizeof(Pixel));
 	Near *near = (Near *)tile_memory;
 	Pixel *tiles = (Pixel *)(near + VIEWS<Pixel>);
 	const int most = VIEWS<Pixel> / PARTS;
@@ -322,7 +385,7 @@ static __device__ __forceinline__ void visit_views(const Tiles &s, const Visited
 template <class Pixel, int SIZE> static inline int tile_bytes(void)
 {
 	return VIEWS<Pixel> * (int)sizeof(Near) +
-	       TILES<Pixel> * SIZE * PITCH<Pixel, SIZE> * (int)sizeof(Pixel);
+	       TILES<Pixel, SIZE> * SIZE * PITCH<Pixel, SIZE> * (int)sizeof(Pixel);
 }
 
 /* Allows a kernel to use `bytes` bytes of shared memory. */
@@ -334,8 +397,9 @@ template <class Kernel> static inline tomos_status tile_take(Kernel kernel, int 
 	return TOMOS_OK;
 }
 
-/* TILTED_TILES: columns of voxels drift across detector columns. */
-typedef enum { NO_TILES, SMALL_TILES, LARGE_TILES, TILTED_TILES } TileSize;
+/* TILTED_TILES: columns of voxels drift across detector columns. HUGE_TILES: the same, or voxels of
+ * about two pixels. */
+typedef enum { NO_TILES, SMALL_TILES, LARGE_TILES, TILTED_TILES, HUGE_TILES } TileSize;
 
 /* NO_TILES: rays are of another kind, or too many blocks would need larger tiles. */
 TileSize tile_size(const ProjectRequest *what);
@@ -349,6 +413,12 @@ static inline int tile_lines(const KernelModel *model)
 static inline int tile_pitch(const KernelModel *model)
 {
 	return (int)(model->columns + 2 * BORDER + 1) / 2 * 2;
+}
+
+/* Whether an image has few enough pixels for indices of 32 bits. */
+static inline bool tile_fits_int(const KernelModel *model)
+{
+	return (model->rows + 2 * BORDER) * (model->columns + 2 * BORDER) <= 1 << 30;
 }
 
 /* The request without its views and images. */

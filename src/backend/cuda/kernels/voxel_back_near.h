@@ -7,6 +7,7 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_NEAR_H
 
 #include "backend/cuda/kernels/points.h"
+#include "kernel/voxel.h"
 
 enum {
 	SIDE = 16,
@@ -18,15 +19,27 @@ enum {
 	WARPS = THREADS / 32
 };
 
-/* The same where the magnification varies much: as large as the blocks of an SM allow. */
+/* The same where the magnification varies much: as large as the blocks of an SM allow. HUGE_TILE:
+ * for voxels of about two pixels. */
 template <class Pixel> constexpr int LARGE_TILE = sizeof(Pixel) == 16 ? 36 : 34;
+enum { HUGE_TILE = 52 };
 
 /* How a block reads a view. From a tile: spans of voxels (points.h); single voxels of upright
- * columns; voxels of columns that drift across detector columns, at level depth, at a depth that
- * changes so little that positions are parabolas, or at sloping depth; the same with an exact
- * weight of each voxel, since the source is close. From the image, because the tile is too small.
- * Not at all, because the block is not seen. */
-enum { SPANS_OF_8, SPANS_OF_4, SINGLE, LEVEL, BENT, SLOPED, CLOSE, FROM_IMAGE = -1, UNSEEN = -2 };
+ * columns; voxels of columns that drift across detector columns, at level or sloping depth; the
+ * same with an exact weight of each voxel, since the source is close. From the image, because the
+ * tile is too small; the same with positions in double, since the block is so close to the source
+ * that it is more than MOST pixels wide. Not at all, because the block is not seen. */
+enum {
+	SPANS_OF_8,
+	SPANS_OF_4,
+	SINGLE,
+	LEVEL,
+	SLOPED,
+	CLOSE,
+	FROM_IMAGE = -1,
+	IN_DOUBLE = -2,
+	UNSEEN = -3
+};
 
 /* Row pitch of a tile, in pixels: neighbouring rows are half of the banks apart. With this, and
  * threads placed as in place_of, few concurrent reads have bank conflicts. */
@@ -39,6 +52,9 @@ template <class Pixel> static __host__ __device__ __forceinline__ int pitch_of(i
 	return (columns + half - 1) / (2 * half) * (2 * half) + half;
 }
 
+/* Pixels that shared memory reads at once, if they are in different banks. */
+template <class Pixel> constexpr int BANKS = 128 / (int)sizeof(Pixel);
+
 /* Column of voxels (x, y) of a thread: 8 or 16 neighbouring threads are a rectangle, a warp is 8
  * x 4. */
 static __device__ __forceinline__ int2 place_of(int thread)
@@ -48,9 +64,10 @@ static __device__ __forceinline__ int2 place_of(int thread)
 }
 
 /* A view relative to the first voxel (corner) of a block. The voxel at (dx, dy) from the corner
- * has depth D = df + da dx + db dy. Its projection, relative to the tile's first pixel or one in
- * the middle, is (column, row) = (U, V) / D = (uf + ua dx + ub dy, vf + va dx + vb dy) / D. Per
- * voxel along z, U, V and D increase by uc, vc and dc; uc and dc are 0 for upright columns. */
+ * has depth D = df + da dx + db dy. Its projection, relative to the tile's first pixel or the
+ * centre of four pixels in the middle, is (column, row) = (U, V) / D = (uf + ua dx + ub dy, vf + va
+ * dx + vb dy) / D. Per voxel along z, U, V and D increase by uc, vc and dc; uc and dc are 0 for
+ * upright columns. */
 typedef struct __align__(16) /* four numbers per load */
 {
 	float uf, ua, ub, uc, vf, va, vb, vc, df, da, db, dc, weight;
@@ -60,18 +77,20 @@ typedef struct __align__(16) /* four numbers per load */
 	int columns, rows; /* columns and rows of the tile that are needed */
 	int pitch;         /* row pitch of the tile */
 	int column, row;   /* of the image, the pixel that positions are relative to */
-	int origin;        /* index of that pixel in the tile */
+	int origin;        /* index of that pixel in the tile; IN_DOUBLE: of the view */
 }
 Near;
 
 typedef struct {
 	const KernelView *views;
 	int64_t count;
+	int64_t part;  /* number of views to the mirrored ones; 0: none */
 	int weighting; /* WEIGHT_NONE, WEIGHT_DEPTH or WEIGHT_RAY */
 	int64_t low[3];
 	float step[3];
 	int n[3];
 	const void *images; /* Pixel [view][lines][pitch], with borders of zeros */
+	int *residues;      /* of each view: row pitch of a tile modulo BANKS; NULL: pitch_of */
 	int lines, pitch;
 	float *volume;
 	VoxelUpdate update;
@@ -135,9 +154,8 @@ static __device__ __forceinline__ int upright_kind(Extent *e)
 static __device__ __forceinline__ int tilted_kind(const KernelView *k, const Extent *e)
 {
 	const double slope = fabs(k->depth[2]) * COLUMN / e->least;
-	return !(e->least > 1e-6)             ? FROM_IMAGE
+	return !(e->least > 1e-6)             ? IN_DOUBLE
 	       : slope * MOST < RAY_TOLERANCE ? LEVEL
-	       : slope < 2e-3                 ? BENT
 	       : slope < 0.02                 ? SLOPED
 					      : CLOSE;
 }
@@ -186,7 +204,7 @@ static __device__ __forceinline__ Near near_block(
 		     z = (double)(s->low[2] + z0);
 	Extent e = extent_of<TILTED>(k, x, y, z);
 	int kind = TILTED ? tilted_kind(k, &e) : upright_kind(&e);
-	const bool all = kind != FROM_IMAGE; /* the extent is that of the whole block */
+	const bool all = kind != IN_DOUBLE; /* the extent is that of the whole block */
 	double column =
 		floor(limited(e.column, -1e6, 1e6) / 2 - 1e-3) * 2; /* 16 bytes: two pixels */
 	double row = floor(limited(e.row, -1e6, 1e6) - 1e-3);
@@ -202,19 +220,22 @@ static __device__ __forceinline__ Near near_block(
 	if (TILTED || kind == SINGLE || near.columns > SIZE || near.rows > SIZE) {
 		kind = TILTED ? kind : SINGLE;
 		near.pitch = pitch_of<Pixel>(near.columns);
+		if (TILTED && s->residues)
+			near.pitch = near.columns + ((s->residues[k - s->views] - near.columns) &
+							    (BANKS<Pixel> - 1));
 	}
-	if (near.rows * near.pitch > SIZE * PITCH<Pixel, SIZE> || near.rows > MOST ||
-		near.columns > MOST)
+	if (!all || near.rows > MOST || near.columns > MOST)
+		kind = IN_DOUBLE;
+	else if (near.rows * near.pitch > SIZE * PITCH<Pixel, SIZE>)
 		kind = FROM_IMAGE;
 	else if (SIZE > TILE && kind >= 0 && is_close(s, &near, 200)) /* see weights_of */
 		kind = CLOSE;
-	else if (TILTED && kind == BENT && is_close(s, &near, 450)) /* see bent_weights */
-		kind = SLOPED;
 	if (SKIP && all &&
 		(e.right < -1 || column > (double)(s->pitch - 2 * BORDER) || e.top < -1 ||
 			row > (double)(s->lines - 2 * BORDER)))
 		kind = UNSEEN;
-	if (kind == FROM_IMAGE || kind > SINGLE) { /* float positions are more accurate */
+	const bool drifts = kind == FROM_IMAGE || kind > SINGLE;
+	if (drifts) { /* float positions are more accurate */
 		column += near.columns / 2;
 		row += near.rows / 2;
 		near.origin = near.rows / 2 * near.pitch + near.columns / 2;
@@ -222,11 +243,14 @@ static __device__ __forceinline__ Near near_block(
 	if (kind == FROM_IMAGE) {
 		column = limited(column, -2, s->pitch - 2 * BORDER);
 		row = limited(row, -2, s->lines - 2 * BORDER);
+	} else if (kind == IN_DOUBLE) {
+		near.origin = (int)(k - s->views);
 	}
 	near.kind = kind;
 	near.column = (int)column + BORDER;
 	near.row = (int)row + BORDER;
-	set_affine(k, x, y, z, column, row, &near);
+	const double centre = drifts ? 0.5 : 0; /* of four pixels */
+	set_affine(k, x, y, z, column + centre, row + centre, &near);
 	return near;
 }
 

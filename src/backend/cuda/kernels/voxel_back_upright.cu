@@ -35,6 +35,7 @@ typedef struct {
 	int u0, v0;
 	float uf, ua, ub, vf, va, vb, vc, df, da, db;
 	float weight;
+	bool close;   /* to the source: depths vary too much within the block for floats */
 	bool fans;    /* the row is not divided by D, and rays are level */
 	float src[3]; /* from the source to the corner, in units of length */
 } Near;
@@ -92,9 +93,40 @@ static __device__ Near near_corner(const Columns *s, const KernelView *k, const 
 		.db = (float)k->depth[1],
 		.weight = s->model.weight == WEIGHT_RAY ? (float)k->mass : 1,
 		.fans = fans};
+	const double across = WIDE * fabs(k->depth[0]) + HIGH * fabs(k->depth[1]);
+	near.close = depth < 2 * across;
 	for (int a = 0; a < 3; a++)
 		near.src[a] = (float)((at[a] - k->src[a]) * s->step[a]);
 	return near;
+}
+
+/* A voxel in a view: its depth, its column u0 + u and the square of its horizontal distance from
+ * the source. */
+typedef struct {
+	float depth, u, square;
+	int u0;
+} Place;
+
+static __device__ __noinline__ Place place_exactly(
+	const Columns *s, const KernelView *k, const double at[3])
+{
+	const double depth = affine(k->depth, at), u = affine(k->column, at) / depth;
+	const double x = (at[0] - k->src[0]) * s->step[0], y = (at[1] - k->src[1]) * s->step[1];
+	const double u0 = fmax(fmin(floor(u), 1e6), -1e6);
+	return Place{(float)depth, (float)(u - u0), (float)(x * x + y * y), (int)u0};
+}
+
+static __device__ __forceinline__ Place place_voxel(const Columns *s, const KernelView *k,
+	const Near &v, const double corner[3], float dx, float dy)
+{
+	const float depth = fmaf(v.da, dx, fmaf(v.db, dy, v.df));
+	const float x = fmaf(dx, (float)s->step[0], v.src[0]),
+		    y = fmaf(dy, (float)s->step[1], v.src[1]);
+	const double at[3] = {corner[0] + (double)dx, corner[1] + (double)dy, corner[2]};
+	if (v.close)
+		return place_exactly(s, k, at);
+	return Place{depth, fmaf(v.ua, dx, fmaf(v.ub, dy, v.uf)) * __frcp_rn(depth),
+		fmaf(x, x, y * y), v.u0};
 }
 
 /* Value between two neighbouring columns of a row; right: fraction of the second. */
@@ -153,39 +185,36 @@ static __device__ __forceinline__ void visit_rows(const Pixel *column, int64_t p
 }
 
 template <bool RAYS, bool SLICES, int N, typename Pixel>
-static __device__ __forceinline__ void visit(
-	const Columns *s, const Near *near, const Pixel *image, float dx, float dy, Pixel sum[N])
+static __device__ __forceinline__ void visit(const Columns *s, const KernelView *k,
+	const Near *near, const double corner[3], const Pixel *image, float dx, float dy,
+	Pixel sum[N])
 {
 	const Near v = *near;
-	float depth = fmaf(v.da, dx, fmaf(v.db, dy, v.df));
-	if (!(depth > 0))
+	const Place place = place_voxel(s, k, v, corner, dx, dy);
+	if (!(place.depth > 0))
 		return;
-	float rate = __frcp_rn(depth);
-	float u = fmaf(v.ua, dx, fmaf(v.ub, dy, v.uf)) * rate;
+	const float rate = __frcp_rn(place.depth), rise = RAYS ? v.src[2] : 0;
 	/* Positions beyond the border of zeros are clamped to it. */
-	u = fminf(fmaxf(u, (float)(-BORDER - v.u0)), (float)(s->model.columns - v.u0));
+	const float u = fminf(
+		fmaxf(place.u, (float)(-BORDER - place.u0)), (float)(s->model.columns - place.u0));
 	float left = floorf(u), right = u - left;
 	float lower = v.fans ? 1 : rate; /* 1 / divisor of rows */
 	float row = fmaf(v.va, dx, fmaf(v.vb, dy, v.vf)) * lower, climb = v.vc * lower;
-	const Pixel *column = image + (v.u0 + (int)left + BORDER) + (v.v0 + BORDER) * s->pitch;
+	const Pixel *column = image + (place.u0 + (int)left + BORDER) + (v.v0 + BORDER) * s->pitch;
 	float lowest = (float)(-BORDER - v.v0), highest = (float)(s->model.rows - v.v0);
-	float weight = v.weight, square = 0, rise = 0;
+	float weight = v.weight;
 	if (RAYS) {
-		float x = fmaf(dx, (float)s->step[0], v.src[0]),
-		      y = fmaf(dy, (float)s->step[1], v.src[1]);
-		square = fmaf(x, x, y * y);
-		rise = v.src[2];
 		weight *= rate * rate * (s->model.planar ? 1 : lower);
 	} else if (s->model.weight == WEIGHT_DEPTH) {
 		weight = rate * rate;
 	}
 	if (SLICES) {
-		visit_slices<N>(s, image + (v.u0 + (int)left + BORDER) + BORDER * s->pitch, v.v0,
-			v.vc > 0 ? 1 : -1, right, RAYS ? weight * root_nearly(square) : weight,
-			sum);
+		visit_slices<N>(s, image + (place.u0 + (int)left + BORDER) + BORDER * s->pitch,
+			v.v0, v.vc > 0 ? 1 : -1, right,
+			RAYS ? weight * root_nearly(place.square) : weight, sum);
 		return;
 	}
-	const Weight w = {weight, square, v.fans ? 0 : rise, v.fans ? 0 : (float)s->step[2]};
+	const Weight w = {weight, place.square, v.fans ? 0 : rise, v.fans ? 0 : (float)s->step[2]};
 	const float end = fmaf((float)(N - 1), climb, row);
 	if (fmaxf(row, end) < lowest || fminf(row, end) > highest)
 		return;
@@ -233,8 +262,8 @@ static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_co
 			near[i] = near_corner(&s, &s.views[first + i], corner);
 		__syncthreads();
 		for (int i = 0; i < views; i++)
-			visit<RAYS, SLICES, N>(&s, &near[i], images + (first + i) * s.image,
-				(float)dx, (float)dy, sum);
+			visit<RAYS, SLICES, N>(&s, &s.views[first + i], &near[i], corner,
+				images + (first + i) * s.image, (float)dx, (float)dy, sum);
 	}
 	if (x >= s.n[0] || y >= s.n[1])
 		return;

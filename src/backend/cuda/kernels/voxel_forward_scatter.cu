@@ -7,7 +7,8 @@
  * lanes of a warp are along an axis that is far from the rays, so that they rarely add to the same
  * pixel.
  */
-#include "backend/cuda/kernels/voxel_scatter.h"
+#include "backend/cuda/kernels/voxel_invalid.h"
+#include "backend/cuda/kernels/voxel_work.h"
 
 #define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to an integer */
 
@@ -120,12 +121,13 @@ static __device__ __forceinline__ Line line_of(const Scatter &s, const int at[3]
 	const bool inside = at[l] < s.n[l] && at[t] < s.n[t];
 	return Line{s.volume + at[0] * s.stride[0] + at[1] * s.stride[1] + at[2] * s.stride[2],
 		s.stride[r], inside ? min((int)RUN, s.n[r] - at[r]) : 0,
-		largest > 1e-37f ? 1 / largest : 0}; /* 0 for NaN too */
+		largest > 1e-37f ? 1 / largest : 0};
 }
 
 static __device__ __forceinline__ float voxel_of(const Line &line, int k)
 {
-	return k < line.count ? line.from[k * line.stride] * line.scale : 0;
+	const float value = k < line.count ? line.from[k * line.stride] : 0;
+	return is_finite(value) ? value * line.scale : 0;
 }
 
 static __device__ __forceinline__ Run own_run(const Near &near)
@@ -245,39 +247,6 @@ static __global__ void add_sums(const __grid_constant__ Scatter s)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Pixels from voxel to voxel in the middle of the grid, and how much the rays climb. */
-static bool is_plain_view(const Plan *plan, const KernelView *k)
-{
-	double middle[3], size = 0;
-	for (int a = 0; a < 3; a++)
-		middle[a] = 0.5 * (double)plan->grid.n[a];
-	const double depth = form_at(k->depth, middle);
-	for (int a = 0; a < 3; a++)
-		size = fmax(size, fmax(fabs(k->column[a]), a == 2 ? fabs(k->row[a]) : 0) / depth);
-	return size < 1.25 &&
-	       (KERNEL_HAS_SOURCE(k) || fabs(k->src[2]) < 0.1 * hypot(k->src[0], k->src[1]));
-}
-
-/* Whether voxel_forward_upright is faster: upright detectors, voxels not larger than pixels, and
- * neighbouring views that read the same voxels. */
-static bool is_regular(const ProjectRequest *what)
-{
-	const Plan *plan = what->plan;
-	const int64_t slices = what->box.high[2] - what->box.low[2];
-	double turn = 0;
-	if (!rays_are(&plan->rays, RAYS_IN_SHEET) || slices < 48 || what->count < 16)
-		return false;
-	for (int64_t i = 0; i < what->count; i++) {
-		const KernelView *k = &plan->views[what->first + i], *next = i ? k - 1 : k;
-		const double along = k->u[0] * next->u[0] + k->u[1] * next->u[1],
-			     across = k->u[0] * next->u[1] - k->u[1] * next->u[0];
-		turn += fabs(atan2(across, along));
-		if (!is_plain_view(plan, k))
-			return false;
-	}
-	return turn < 0.09 * (double)what->count; /* 5 degrees */
-}
-
 /* Not for a fan per row, where the depth does not divide the row. */
 static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 {
@@ -289,7 +258,7 @@ static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 		model->columns > 1 << 20 || model->rows * model->columns > 1 << 28 ||
 		!(source == TOMOS_POINT || source == TOMOS_PARALLEL))
 		return false;
-	if (is_regular(what))
+	if (upright_is_faster(what))
 		return false;
 	*axes = 0;
 	for (int a = 0; a < 3; a++)
@@ -308,9 +277,6 @@ static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 	return true;
 }
 
-/* Pitches for which few lanes share a bank, whatever the direction in which they are projected. */
-enum { PITCH = 59, ROWS = 80, LARGE_PITCH = 101, LARGE_ROWS = 128 };
-
 typedef void (*Kernel)(const Scatter s);
 
 template <int PITCH, int ROWS> static Kernel kernel_of(const ProjectRequest *what)
@@ -328,6 +294,13 @@ static int tile_bytes(int pitch, int rows)
 	return (int)(VIEWS * sizeof(Near) + 2 * sizeof(int) * (size_t)(pitch * rows));
 }
 
+/* Voxels that blocks have along two axes, run and third, of which some may be outside. */
+static int64_t padded(const Scatter *s, int run, int third)
+{
+	return cuda_blocks(s->n[run], RUN, 1 << 30) * (int64_t)RUN *
+	       cuda_blocks(s->n[third], WARPS, 1 << 30) * (int)WARPS;
+}
+
 static tomos_status run_axis(
 	tomos_backend *backend, const ProjectRequest *what, Scatter s, int axis)
 {
@@ -336,9 +309,11 @@ static tomos_status run_axis(
 	const int bytes = large ? most : tile_bytes(PITCH, ROWS);
 	const Kernel kernel =
 		large ? kernel_of<LARGE_PITCH, LARGE_ROWS>(what) : kernel_of<PITCH, ROWS>(what);
+	const int one = axis == 0 ? 2 : 0, other = 3 - axis - one;
+	const bool swap = padded(&s, other, one) < padded(&s, one, other);
 	s.axis[0] = axis;
-	s.axis[1] = axis == 0 ? 2 : 0;
-	s.axis[2] = 3 - axis - s.axis[1];
+	s.axis[1] = swap ? other : one;
+	s.axis[2] = swap ? one : other;
 	CUDA_TRY(cudaFuncSetAttribute(
 			 (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
 		"taking shared memory");
@@ -350,8 +325,8 @@ static tomos_status run_axis(
 	return TOMOS_OK;
 }
 
-static tomos_status run_views(
-	tomos_backend *backend, const ProjectRequest *what, const Scatter *s, int axes)
+static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, const Scatter *s,
+	const Largest *largest, int axes)
 {
 	const int64_t pixels = s->model.rows * s->model.columns;
 	cudaStream_t stream = device_of(backend)->stream;
@@ -362,13 +337,16 @@ static tomos_status run_views(
 			TRY(run_axis(backend, what, *s, a));
 	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s->count), 256, 0, stream>>>(
 		*s);
+	add_invalid<<<device_of(backend)->sms, 256, 0, stream>>>(*s, largest);
 	CUDA_LAUNCHED("projecting");
 	return TOMOS_OK;
 }
 
 static tomos_status find_largest(
-	tomos_backend *backend, const ProjectRequest *what, const Scatter *s, float **largest)
+	tomos_backend *backend, const ProjectRequest *what, const Scatter *s, Largest **largest)
 {
+	float *found;
+	cudaStream_t stream = device_of(backend)->stream;
 	const Transposed voxels = {.outside = what->volume,
 		.slices = s->n[2],
 		.nj = s->n[0],
@@ -376,8 +354,13 @@ static tomos_status find_largest(
 		.si = s->stride[2],
 		.sj = 1,
 		.sk = s->stride[1]};
-	TRY(cuda_scratch(backend, SCRATCH_LISTS, 1, largest, "the largest voxel"));
-	return largest_value(backend, &voxels, NULL, (unsigned *)*largest);
+	TRY(cuda_scratch(backend, SCRATCH_LISTS, 2, &found, "the largest voxel"));
+	*largest = (Largest *)found;
+	CUDA_TRY(cudaMemsetAsync(found, 0, sizeof **largest, stream), "projecting");
+	TRY(largest_value(backend, &voxels, NULL, &(*largest)->all));
+	find_finite<<<device_of(backend)->sms, 256, 0, stream>>>(*s, *largest);
+	CUDA_LAUNCHED("projecting");
+	return TOMOS_OK;
 }
 
 static tomos_status scatter_run(tomos_backend *backend, const ProjectRequest *what,
@@ -386,7 +369,8 @@ static tomos_status scatter_run(tomos_backend *backend, const ProjectRequest *wh
 	const Plan *plan = what->plan;
 	const CudaPlan *kept;
 	const void *quanta;
-	float *largest, *sums;
+	Largest *largest;
+	float *sums;
 	TRY(cuda_plan(backend, plan, &kept));
 	TRY(cuda_kept(backend, plan, KEPT_QUANTA, sizeof(Quantum), make_quantum, NULL, &quanta));
 	Scatter s = {.model = plan->model, .volume = what->volume};
@@ -401,14 +385,14 @@ static tomos_status scatter_run(tomos_backend *backend, const ProjectRequest *wh
 	TRY(find_largest(backend, what, &s, &largest));
 	TRY(cuda_scratch(backend, SCRATCH_REORDERED, min64(most, what->count) * pixels, &sums,
 		"sums of pixels"));
-	s.largest = (const unsigned *)largest;
+	s.largest = &largest->finite;
 	s.sums = (int *)sums;
 	for (int64_t first = 0; first < what->count; first += most) {
 		s.views = kept->views + what->first + first;
 		s.quanta = (const Quantum *)quanta + what->first + first;
 		s.count = (int)min64(most, what->count - first);
 		s.projections = what->projections + first * pixels;
-		TRY(run_views(backend, what, &s, *notes_of<int>(notes)));
+		TRY(run_views(backend, what, &s, largest, *notes_of<int>(notes)));
 	}
 	return TOMOS_OK;
 }

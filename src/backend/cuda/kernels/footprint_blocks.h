@@ -1,0 +1,141 @@
+/* What kernels of separable footprints for blocks of voxels have in common, in both directions.
+ *
+ * A block has columns of voxels along one axis, one per thread, and visits all views; the part of a
+ * view that it meets (a tile) is in shared memory.
+ *
+ * Where views are in sets that are 90 degrees apart, a Pixel or voxel is that of four views:
+ * rotating a voxel and a view by the same angle about the rotation axis leaves position and weight
+ * unchanged, so that the weights of one voxel serve it and its three rotated images.
+ */
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BLOCKS_H
+#define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BLOCKS_H
+
+#include "backend/cuda/kernels/footprint.h"
+#include "backend/cuda/kernels/voxel_quanta.h"
+
+enum {
+	THREADS = 256,
+	MOST_ROWS = 96 /* of a tile */
+};
+
+/* Pixels per copy of 16 bytes. */
+template <class Pixel> constexpr int EACH = 4 / PARTS<Pixel>;
+
+/* How a block meets a view: by the image itself, since the tile is too small or footprints are too
+ * large; not at all, since it is not seen. Others are kinds of tiles. */
+enum { DIRECT = -1, UNSEEN = -2 };
+
+typedef struct {
+	const KernelView *views;
+	int64_t count, part; /* views of a pass; of a quarter of the circle, or all */
+	int direction;       /* `quarter` of RayClass */
+	int weighting;       /* WEIGHT_NONE, WEIGHT_DEPTH or WEIGHT_RAY */
+	int rows, columns;
+	int64_t low[3];
+	int axis[3], size[3]; /* axes of a block's lanes, warps and columns; voxels along these */
+	float step[3];        /* along these axes */
+	int n[3];             /* along x, y and z */
+	float *volume;
+	int pitch, tile_rows;
+	int tile_area, buffers; /* forward: pixels of a tile; tiles of a view that a block has */
+	/* Back projection. */
+	const void *images; /* Pixel [view][row][pitch] */
+	int together;       /* views between two barriers */
+	VoxelUpdate update;
+	/* Forward projection. */
+	const Quantum *quanta;
+	const unsigned *largest; /* voxel, as the bits of a float */
+	int *sums;               /* [part][view][row][column] */
+	float *projections;
+} Footprints;
+
+/* Rows and columns that blocks see of a view, and both together at most; blocks may
+ * still see more, where the depth varies within them. direction: of quarters of the circle, or 0.
+ * axes: of lanes, a bit mask. */
+typedef struct {
+	int rows, columns, area, direction, axes;
+} TileSize;
+
+/* `quarter` of RayClass, if all views and all of x and y are requested; else 0. */
+static inline int quarter_direction(const ProjectRequest *what)
+{
+	const Plan *plan = what->plan;
+	const Box *box = &what->box;
+	bool whole = what->first == 0 && what->count == plan->scan->count;
+	for (int a = 0; a < 2; a++)
+		whole = whole && box->low[a] == 0 && box->high[a] == plan->grid.n[a];
+	return whole ? plan->rays.quarter : 0;
+}
+
+/* Sets the axes of a block; size: voxels along them. */
+static inline void set_axes(const Plan *plan, const int axis[3], const int size[3], Footprints *s)
+{
+	for (int i = 0; i < 3; i++) {
+		s->axis[i] = axis[i];
+		s->size[i] = size[i];
+		s->step[i] = (float)plan->whole.step[axis[i]];
+	}
+}
+
+static inline Footprints footprints_of(
+	const ProjectRequest *what, const TileSize *size, int64_t parts)
+{
+	const Plan *plan = what->plan;
+	Footprints s = {.part = what->count / parts,
+		.direction = size->direction,
+		.weighting = plan->model.weight,
+		.rows = (int)plan->model.rows,
+		.columns = (int)plan->model.columns,
+		.volume = what->volume,
+		.tile_rows = size->rows};
+	for (int a = 0; a < 3; a++) {
+		s.low[a] = what->box.low[a];
+		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
+	}
+	return s;
+}
+
+/* Whether the request's box is some voxels in front of the source: positions are in float. */
+static inline bool is_in_front(const ProjectRequest *what, const KernelView *k, double voxels)
+{
+	double least = k->depth[3], voxel = 0;
+	for (int a = 0; a < 3; a++) {
+		least += fmin(k->depth[a] * (double)what->box.low[a],
+			k->depth[a] * (double)(what->box.high[a] - 1));
+		voxel += fabs(k->depth[a]);
+	}
+	return least > 0 && least > voxels * voxel;
+}
+
+/* Whether weights depend on the distance from the source. */
+static inline bool has_rays(const ProjectRequest *what)
+{
+	return what->plan->model.weight == WEIGHT_RAY && what->plan->rays.source != TOMOS_PARALLEL;
+}
+
+/* Enlarges the size of tiles by that of a block somewhere. */
+static inline void enlarge(double columns, double rows, TileSize *size)
+{
+	const double c = fmin(columns * 1.05 + 8, 1e4), r = fmin(rows * 1.05 + 10, 1e4);
+	size->columns = max(size->columns, (int)c);
+	size->rows = max(size->rows, min((int)r, (int)MOST_ROWS));
+	size->area = max(size->area, (int)(c * r));
+}
+
+/* Voxel (x, y) rotated i times: a quarter moves it to (n - 1 - y, x). */
+static __device__ __forceinline__ int2 rotated(int n, int i, int x, int y)
+{
+	return i == 0   ? make_int2(x, y)
+	       : i == 1 ? make_int2(n - 1 - y, x)
+	       : i == 2 ? make_int2(n - 1 - x, n - 1 - y)
+			: make_int2(y, n - 1 - x);
+}
+
+/* The last voxel of a block along its axis i, whose first is `first` (of the grid). */
+static __device__ __forceinline__ double last_of(const Footprints &s, int i, double first)
+{
+	const int a = s.axis[i];
+	return fmin(first + s.size[i] - 1, (double)(s.low[a] + s.n[a] - 1));
+}
+
+#endif

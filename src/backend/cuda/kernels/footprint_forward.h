@@ -1,0 +1,422 @@
+/* Forward projection of separable footprints: what kernels have in common.
+ *
+ * A block has LANES x WARPS columns of voxels in registers and visits the views. It adds to a tile
+ * in shared memory, and the tile to the view. Sums are integers, multiples of a small part of the
+ * largest weight times the largest voxel (voxel_quanta.h), so that they do not depend on the order
+ * of additions. The lanes of a warp are along an axis that is far from the rays, so that they
+ * rarely add to the same pixel.
+ */
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_H
+#define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_H
+
+#include "backend/cuda/kernels/footprint_blocks.h"
+
+enum {
+	WARPS = THREADS / (int)LANES,
+	VIEWS = 64 /* of a pass */
+};
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+/* Adds a x to a pixel. */
+static __device__ __forceinline__ void add_quanta(int *at, float a, float x)
+{
+	atomicAdd(at, __float_as_int(fmaf(a, x, MAGIC)) - __float_as_int(MAGIC));
+}
+
+/* The same to the image itself; apart: from one part of the sums to the next. */
+static __device__ __forceinline__ void add_rounded(int *at, int64_t, float a, float x)
+{
+	atomicAdd(at, __float2int_rn(a * x));
+}
+
+static __device__ __forceinline__ void add_rounded(int *at, int64_t apart, float a, const float4 &x)
+{
+	add_rounded(at, 0, a, x.x);
+	add_rounded(at + apart, 0, a, x.y);
+	add_rounded(at + 2 * apart, 0, a, x.z);
+	add_rounded(at + 3 * apart, 0, a, x.w);
+}
+
+/* Adds the tiles of N views to their images and clears them; image: of the first view, from which
+ * the next is `image_apart` away. */
+template <int N, class Near>
+static __device__ __forceinline__ void flush_tiles(const Footprints &s, const Near &near, int *tile,
+	int apart, int *image, int64_t image_apart)
+{
+	const int pitch = near.pitch, end = near.rows * pitch, row = near.row, column = near.column;
+	const float scale = near.flush, rate = 1 / (float)pitch;
+	for (int i = threadIdx.x; i < end; i += THREADS) {
+		const int r = (int)(((float)i + 0.5f) * rate), y = row + r,
+			  x = column + i - r * pitch;
+		const bool seen =
+			(unsigned)x < (unsigned)s.columns && (unsigned)y < (unsigned)s.rows;
+		int *to = image + (y * s.columns + x);
+#pragma unroll
+		for (int part = 0; part < N; part++) {
+			const int sum = tile[part * apart + i];
+			tile[part * apart + i] = 0;
+			if (seen && sum != 0)
+				atomicAdd(to + part * image_apart,
+					__float2int_rn((float)sum * scale));
+		}
+	}
+}
+
+/* ---- voxels ---------------------------------------------------------------------------------- */
+
+/* The voxels of a thread: their place along the axes of the volume, how many are inside of it, and
+ * a factor that makes them at most 1. */
+typedef struct {
+	int at[3], count;
+	float scale;
+} Line;
+
+static __device__ __forceinline__ Line line_of(const Footprints &s, const int first[3])
+{
+	const float largest = __uint_as_float(*s.largest);
+	const int l = s.axis[0], w = s.axis[1], c = s.axis[2];
+	Line line = {{first[0], first[1], first[2]}, 0,
+		largest > 1e-37f ? 1 / largest : 0}; /* 0 for NaN too */
+	line.at[l] += threadIdx.x % LANES;
+	line.at[w] += threadIdx.x / LANES;
+	if (line.at[l] < s.n[l] && line.at[w] < s.n[w])
+		line.count = min(s.size[2], s.n[c] - first[c]);
+	return line;
+}
+
+static __device__ __forceinline__ float voxel_at(const Footprints &s, int x, int y, int z)
+{
+	return s.volume[((int64_t)z * s.n[1] + y) * s.n[0] + x];
+}
+
+/* Voxel k, and its rotated images. */
+template <class Value>
+static __device__ __forceinline__ Value voxel_of(const Footprints &s, const Line &line, int k)
+{
+	int at[3] = {line.at[0], line.at[1], line.at[2]};
+	at[s.axis[2]] += k;
+	Value value = {};
+	if (k < line.count)
+		for (int i = 0; i < PARTS<Value>; i++) {
+			const int2 p =
+				i == 0 ? make_int2(at[0], at[1]) : rotated(s.n[0], i, at[0], at[1]);
+			((float *)&value)[i] = voxel_at(s, p.x, p.y, at[2]) * line.scale;
+		}
+	return value;
+}
+
+/* Whether it is not zero. */
+static __device__ __forceinline__ bool is_some(float x)
+{
+	return x != 0;
+}
+
+static __device__ __forceinline__ bool is_some(const float4 &x)
+{
+	return x.x != 0 || x.y != 0 || x.z != 0 || x.w != 0;
+}
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+/* Largest weight of a voxel of a block, apart from its factor `mass`. */
+static __device__ double largest_weight(
+	const Footprints &s, const KernelView *k, const double first[3])
+{
+	double least = 1e300, slant = 0;
+	for (int corner = 0; corner < 8; corner++) {
+		double at[3] = {first[0], first[1], first[2]}, square = 0;
+		for (int i = 0; i < 3; i++)
+			if (corner >> i & 1)
+				at[s.axis[i]] = last_of(s, i, at[s.axis[i]]);
+		const double row = KERNEL_FANS(k) ? footprint_affine(k->row, at) : 0,
+			     depth = footprint_affine(k->depth, at);
+		for (int i = 0; i < 3; i++) {
+			const int a = s.axis[i];
+			const double away = (at[a] - k->src[a] - row * k->v[a]) * s.step[i];
+			square += away * away;
+		}
+		least = fmin(least, depth);
+		slant = fmax(slant, sqrt(square) / depth);
+	}
+	if (s.weighting == WEIGHT_DEPTH)
+		return 1 / (least * least);
+	return s.weighting == WEIGHT_RAY && KERNEL_HAS_SOURCE(k)
+		       ? slant / (least * kernel_row_depth(k, least))
+		       : 1;
+}
+
+/* Rows of a tile begin at different banks. */
+template <class Near> static __device__ void set_pitch(const Footprints &s, Near *near)
+{
+	near->pitch = near->columns | 1;
+	if (near->kind >= 0 && near->rows * near->pitch > s.tile_area)
+		near->kind = DIRECT;
+}
+
+/* Puts the weights of a block in units of its tile, or of the image where it has none. more:
+ * largest sum that is added at once, in voxels. */
+template <class Near>
+static __device__ void set_units(const Footprints &s, const KernelView *k, const Quantum &q,
+	const int first[3], double more, Near *near)
+{
+	const double at[3] = {(double)(s.low[0] + first[0]), (double)(s.low[1] + first[1]),
+		(double)(s.low[2] + first[2])};
+	const double mass = s.weighting == WEIGHT_RAY ? fabs(k->mass) : 1;
+	const double unit =
+		near->kind >= 0 ? largest_weight(s, k, at) * mass * more / q.most : (double)q.unit;
+	near->scale = (float)(near->scale / unit);
+	near->flush = (float)(unit / q.unit);
+}
+
+/* Calls visit(near, tile) for every view with a tile, and direct(near, image) for the others.
+ * apart: pixels of a tile of one view. */
+template <class Value, class Near, class Visit, class Direct>
+static __device__ __forceinline__ void visit_views(
+	const Footprints &s, const Near *near, int *tiles, const Visit &visit, const Direct &direct)
+{
+	constexpr int N = PARTS<Value>;
+	const int apart = s.tile_area;
+	const int64_t image = (int64_t)s.rows * s.columns;
+	int *tile = tiles, *other = tiles + (s.buffers - 1) * N * apart;
+#pragma unroll 1
+	for (int i = 0; i < s.count; i++) {
+		if (near[i].kind < 0)
+			continue;
+		visit(near[i], tile);
+		__syncthreads(); /* the tile is complete, and the other one, if any, is clear */
+		flush_tiles<N>(s, near[i], tile, apart, s.sums + i * image, s.count * image);
+		if (s.buffers == 1)
+			__syncthreads();
+		int *next = other;
+		other = tile;
+		tile = next;
+	}
+	for (int i = 0; i < s.count; i++)
+		if (near[i].kind == DIRECT)
+			direct(near[i], s.sums + i * image);
+}
+
+/* A whole block, whose threads have COLUMN voxels each: calls set(view, first voxel of the block,
+ * &near) for every view, visit(near, tile, dx, dy, values) and direct(near, image, line, dx, dy).
+ */
+template <class Value, int COLUMN, class Near, class Set, class Visit, class Direct>
+static __device__ __forceinline__ void visit_block(const Footprints &s, Near *near, int *tiles,
+	const Set &set, const Visit &visit, const Direct &direct)
+{
+	const int a = s.axis[0], b = s.axis[1];
+	int first[3];
+	first[a] = blockIdx.x * LANES;
+	first[b] = blockIdx.y * WARPS;
+	first[s.axis[2]] = blockIdx.z * COLUMN;
+	const Line line = line_of(s, first);
+	Value value[COLUMN];
+	bool some = false;
+#pragma unroll
+	for (int k = 0; k < COLUMN; k++) {
+		value[k] = voxel_of<Value>(s, line, k);
+		some = some || is_some(value[k]);
+	}
+	if (!__syncthreads_or(some))
+		return; /* around an object there are many zeros */
+	for (int i = threadIdx.x; i < s.count; i += THREADS)
+		set(i, first, &near[i]);
+	for (int i = threadIdx.x; i < s.buffers * PARTS<Value> * s.tile_area; i += THREADS)
+		tiles[i] = 0;
+	/* Threads outside the box repeat its last column, with zeros. */
+	const float dx = (float)min((int)threadIdx.x % LANES, s.n[a] - 1 - first[a]),
+		    dy = (float)min((int)threadIdx.x / LANES, s.n[b] - 1 - first[b]);
+	__syncthreads();
+	visit_views<Value>(
+		s, near, tiles, [&](const Near &v, int *tile) { visit(v, tile, dx, dy, value); },
+		[&](const Near &v, int *image) { direct(v, image, line, dx, dy); });
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* blockIdx.y: view of a quarter of the circle; z: quarter. */
+static __global__ void add_sums(const __grid_constant__ Footprints s)
+{
+	const int64_t pixels = (int64_t)s.rows * s.columns;
+	const int64_t view = blockIdx.z * s.direction % 4 * s.part + blockIdx.y;
+	const float unit = __uint_as_float(*s.largest) * s.quanta[blockIdx.y].unit;
+	const int *sums = s.sums + (blockIdx.z * s.count + blockIdx.y) * pixels;
+	float *to = s.projections + view * pixels;
+	for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < pixels;
+		i += (int64_t)gridDim.x * blockDim.x)
+		to[i] = fmaf((float)sums[i], unit, to[i]);
+}
+
+/* ---- units ----------------------------------------------------------------------------------- */
+
+/* Pixels from one voxel to the next along each axis, and the weight of a voxel. */
+typedef struct {
+	double u[3], v[3], weight;
+} VoxelBound;
+
+static inline VoxelBound bound_at(const Plan *plan, const KernelView *k, const double at[3])
+{
+	const bool fans = KERNEL_FANS(k);
+	const double depth = form_at(k->depth, at), lower = fans ? 1 : depth,
+		     column = form_at(k->column, at) / depth, row = form_at(k->row, at) / lower;
+	double square = 0;
+	VoxelBound b;
+	for (int a = 0; a < 3; a++) {
+		const double away = at[a] - k->src[a] - (fans ? row * k->v[a] : 0);
+		b.u[a] = (k->column[a] - column * k->depth[a]) / depth;
+		b.v[a] = (k->row[a] - (fans ? 0 : row * k->depth[a])) / lower;
+		square += pow(away * plan->whole.step[a], 2);
+	}
+	b.weight = plan->model.weight == WEIGHT_NONE    ? 1
+		   : plan->model.weight == WEIGHT_DEPTH ? 1 / (depth * depth)
+		   : KERNEL_HAS_SOURCE(k) ? fabs(k->mass) * sqrt(square) / (depth * depth * lower)
+					  : fabs(k->mass);
+	return b;
+}
+
+/* Quantum of a view. The shares of a pixel have integral 1 over the positions of a voxel and are at
+ * most 1, so the sum over a plane is bounded as that of hat functions (voxel_quanta.h). */
+static inline void footprint_quantum(const Plan *plan, int64_t view, const void *, void *place)
+{
+	const KernelView *k = &plan->views[view];
+	double all[3] = {0, 0, 0}, block[3] = {0, 0, 0}, whole = 1e300, part = 1e300;
+	for (int corner = 0; corner < 8; corner++) {
+		double at[3];
+		for (int a = 0; a < 3; a++)
+			at[a] = corner >> a & 1 ? (double)plan->grid.n[a] : -1.0;
+		const VoxelBound b = bound_at(plan, k, at);
+		for (int a = 0; a < 3; a++) {
+			const double plane = 1.5 * plane_bound(b.u, b.v, (a + 1) % 3, (a + 2) % 3);
+			all[a] = fmax(all[a], plane * b.weight);
+			block[a] = fmax(block[a], plane);
+		}
+	}
+	for (int a = 0; a < 3; a++) {
+		const double n = (double)plan->grid.n[a];
+		if (KERNEL_HAS_SOURCE(k) && k->src[a] >= -1 && k->src[a] <= n)
+			continue; /* a plane through the source is a line on the detector */
+		whole = fmin(whole, all[a] * n);
+		part = fmin(part, block[a] * (int)LANES);
+	}
+	*(Quantum *)place = Quantum{
+		(float)(whole / LARGEST), (float)fmin(QUANTA, LARGEST / part), lanes_axis(plan, k)};
+}
+
+/* Whether integers have enough digits for every view; sets the axes of lanes. */
+static inline bool quanta_apply(const ProjectRequest *what, int *axes)
+{
+	*axes = 0;
+	for (int64_t i = 0; i < what->count; i++) {
+		Quantum q;
+		footprint_quantum(what->plan, what->first + i, NULL, &q);
+		if (!isfinite(q.unit) || !(q.unit > 0) || !(q.most > 1e4f))
+			return false;
+		*axes |= 1 << q.axis;
+	}
+	return true;
+}
+
+/* ---- a whole request ------------------------------------------------------------------------- */
+
+template <class Value> static int tile_bytes(const TileSize *size)
+{
+	return size->area * (int)sizeof(Value);
+}
+
+/* Whether there is memory for the largest tile; near: bytes for what is known about views. */
+template <class Value> static bool has_tiles(int near, const TileSize *size)
+{
+	return cuda_has_shared(tile_bytes<Value>(size) + near);
+}
+
+/* Limits tiles to the memory there is: blocks that see more of a view add to it directly. */
+static inline void limit_tiles(int near, TileSize *size)
+{
+	size->area = min(size->area, (cuda_most_shared() - near) / (int)sizeof(float));
+	size->direction = 0;
+}
+
+/* Two tiles, one of which is added to while the other is read, unless they leave too little memory
+ * for a second block. */
+template <class Value> static int buffers_of(const TileSize *size)
+{
+	return 2 * tile_bytes<Value>(size) < cuda_most_shared() * 2 / 5 ? 2 : 1;
+}
+
+static inline tomos_status find_largest(
+	tomos_backend *backend, const Footprints *s, const unsigned **largest)
+{
+	float *memory;
+	const Transposed voxels = {.outside = s->volume,
+		.slices = s->n[2],
+		.nj = s->n[0],
+		.nk = s->n[1],
+		.si = (int64_t)s->n[0] * s->n[1],
+		.sj = 1,
+		.sk = s->n[0]};
+	TRY(cuda_scratch(backend, SCRATCH_LISTS, 1, &memory, "the largest voxel"));
+	*largest = (const unsigned *)memory;
+	return largest_value(backend, &voxels, NULL, (unsigned *)memory);
+}
+
+/* Projects the views of `s`. order(axis of lanes, axes): all axes of a block. */
+template <class Value, class Kernel, class Order>
+static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, Footprints s,
+	const TileSize *size, Kernel kernel, int column, const Order &order)
+{
+	cudaStream_t stream = device_of(backend)->stream;
+	const int64_t pixels = (int64_t)s.rows * s.columns;
+	const int shape[3] = {LANES, WARPS, column};
+	CUDA_TRY(cudaMemsetAsync(s.sums, 0, (size_t)(s.count * PARTS<Value> * pixels) * sizeof(int),
+			 stream),
+		"projecting");
+	TRY(cuda_take_shared((const void *)kernel));
+	for (int a = 0; a < 3; a++) {
+		int axis[3];
+		if (!(size->axes & 1 << a))
+			continue;
+		order(a, axis);
+		set_axes(what->plan, axis, shape, &s);
+		kernel<<<dim3(cuda_blocks(s.n[axis[0]], LANES, 1 << 30),
+				 cuda_blocks(s.n[axis[1]], WARPS, 65535),
+				 cuda_blocks(s.n[axis[2]], column, 65535)),
+			THREADS, s.buffers * tile_bytes<Value>(size), stream>>>(s);
+		CUDA_LAUNCHED("projecting");
+	}
+	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s.count, PARTS<Value>), 256,
+		0, stream>>>(s);
+	CUDA_LAUNCHED("projecting");
+	return TOMOS_OK;
+}
+
+template <class Value, class Kernel, class Order>
+static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest *what,
+	const TileSize *size, Kernel kernel, int column, const Order &order)
+{
+	const CudaPlan *kept;
+	const void *quanta;
+	float *sums;
+	Footprints s = footprints_of(what, size, PARTS<Value>);
+	s.tile_rows = 1 << 16;
+	s.tile_area = size->area;
+	s.buffers = buffers_of<Value>(size);
+	const int64_t pixels = (int64_t)s.rows * s.columns, floats = pixels * PARTS<Value>;
+	const int64_t most = max64(1, min64(VIEWS, device_of(backend)->scratch_most / floats));
+	TRY(cuda_plan(backend, what->plan, &kept));
+	TRY(cuda_kept(backend, what->plan, KEPT_QUANTA, sizeof(Quantum), footprint_quantum, NULL,
+		&quanta));
+	TRY(find_largest(backend, &s, &s.largest));
+	TRY(cuda_scratch(
+		backend, SCRATCH_REORDERED, min64(most, s.part) * floats, &sums, "sums of pixels"));
+	s.sums = (int *)sums;
+	for (int64_t first = 0; first < s.part; first += most) {
+		s.views = kept->views + what->first + first;
+		s.quanta = (const Quantum *)quanta + what->first + first;
+		s.count = min64(most, s.part - first);
+		s.projections = what->projections + first * pixels;
+		TRY(run_views<Value>(backend, what, s, size, kernel, column, order));
+	}
+	return TOMOS_OK;
+}
+
+#endif

@@ -1,0 +1,321 @@
+/* Separable footprints on detectors in any position: what a block sees of a view, and the shares of
+ * a voxel.
+ *
+ * Every voxel has its own footprint (footprint_shares.h).
+ */
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_TILTED_H
+#define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_TILTED_H
+
+#include "backend/cuda/kernels/footprint_blocks.h"
+#include "backend/cuda/kernels/footprint_shares.h"
+
+/* U, V or D: changes along the three axes of a block, and the constant. */
+typedef struct {
+	float x, y, z, w;
+} Affine;
+
+/* A view relative to the first voxel (corner) of a block and the first pixel of its tile, with
+ * depths divided by that of the corner. */
+typedef struct __align__(16)
+{
+	Affine u, v, d;
+	Edges across, along;
+	float away[3]; /* from the source to the corner, in units of length */
+	float scale;
+	float flush;       /* forward: a unit of the tile in units of the image */
+	int row, column;   /* of the tile's first pixel */
+	int rows, columns; /* of the tile */
+	int pitch;         /* of its rows */
+	int kind;
+}
+Near;
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* Length of a footprint in coordinate f / depth at a voxel, in pixels. */
+static __host__ __device__ inline double footprint_length(
+	const double f[4], const double d[4], double at, double depth)
+{
+	double wide = 0, square = 0;
+	for (int a = 0; a < 3; a++) {
+		const double edge = fabs(f[a] - at * d[a]) / depth;
+		wide = fmax(wide, edge);
+		square += edge * edge;
+	}
+	return wide + fmin(sqrt(fmax(square - wide * wide, 0.0)), wide);
+}
+
+/* Projection of a block, in pixels: range of centres and length of the longest footprint; the least
+ * depth. */
+typedef struct {
+	double low[2], high[2], length[2], depth;
+} Seen;
+
+/* Columns of voxels count as whole, also beyond the box. */
+static __device__ Seen seen_by(const Footprints &s, const KernelView *k, const double corner[3])
+{
+	Seen seen = {{1e9, 1e9}, {-1e9, -1e9}, {0, 0}, 1e300};
+	for (int i = 0; i < 8; i++) { /* extremes are at the corners */
+		double at[3] = {corner[0], corner[1], corner[2]};
+		for (int j = 0; j < 3; j++) {
+			const int a = s.axis[j];
+			if (i >> j & 1)
+				at[a] = j == 2 ? at[a] + s.size[j] - 1 : last_of(s, j, at[a]);
+		}
+		const double depth = footprint_affine(k->depth, at);
+		seen.depth = fmin(seen.depth, depth);
+		for (int c = 0; c < 2; c++) {
+			const double *f = c ? k->row : k->column;
+			const double p = footprint_affine(f, at) / depth;
+			seen.low[c] = fmin(seen.low[c], p);
+			seen.high[c] = fmax(seen.high[c], p);
+			seen.length[c] =
+				fmax(seen.length[c], footprint_length(f, k->depth, p, depth));
+		}
+	}
+	for (int c = 0; c < 2; c++) /* rounding of float, and lengths between the corners */
+		seen.length[c] = seen.length[c] * 1.0005 + 2e-5;
+	return seen;
+}
+
+/* Axes by the length of a voxel's edge along them at pixel p, the longest first. */
+static __device__ int longest_edge(const double f[4], const double d[4], double p)
+{
+	int longest = 0;
+	for (int a = 1; a < 3; a++)
+		if (fabs(f[a] - p * d[a]) > fabs(f[longest] - p * d[longest]))
+			longest = a;
+	return longest;
+}
+
+/* Whether that edge is longer than both others together at pixel p; sign: its sign. */
+static __device__ bool is_plain(
+	const double f[4], const double d[4], double p, int longest, double *sign)
+{
+	double others = 0, edge = f[longest] - p * d[longest];
+	for (int a = 0; a < 3; a++)
+		if (a != longest)
+			others += (f[a] - p * d[a]) * (f[a] - p * d[a]);
+	const bool same = edge * *sign >= 0;
+	*sign = edge;
+	return same && others * 1.002 < edge * edge;
+}
+
+/* pixel: that which positions are relative to. Returns whether shapes are plain. */
+static __device__ bool set_edges(const double f[4], const KernelView *k, double low, double high,
+	double pixel, double rate, Edges *to)
+{
+	const int longest = longest_edge(f, k->depth, 0.5 * (low + high));
+	double sign = 0;
+	for (int i = 0; i < 3; i++) {
+		const int a = (longest + i) % 3;
+		to->f[i] = (float)(0.5 * rate * (f[a] - pixel * k->depth[a]));
+		to->d[i] = (float)(0.5 * rate * k->depth[a]);
+	}
+	return is_plain(f, k->depth, low, longest, &sign) &&
+	       is_plain(f, k->depth, high, longest, &sign);
+}
+
+static __device__ __forceinline__ Affine affine_of(const Footprints &s, const double f[4],
+	const KernelView *k, const double at[3], double pixel, double rate)
+{
+	const int a = s.axis[0], b = s.axis[1], c = s.axis[2];
+	return Affine{(float)((f[a] - pixel * k->depth[a]) * rate),
+		(float)((f[b] - pixel * k->depth[b]) * rate),
+		(float)((f[c] - pixel * k->depth[c]) * rate),
+		(float)((footprint_affine(f, at) - pixel * footprint_affine(k->depth, at)) * rate)};
+}
+
+/* Factor of all voxels of a view, where depths are divided by 1 / rate; by four, since shapes have
+ * halves of boxes. */
+static __device__ __forceinline__ float scale_of(int weighting, const KernelView *k, double rate)
+{
+	const double weight = weighting == WEIGHT_DEPTH ? rate * rate
+			      : weighting != WEIGHT_RAY ? 1
+			      : KERNEL_HAS_SOURCE(k)    ? k->mass * rate * rate * rate
+							: k->mass;
+	return (float)(0.25 * weight);
+}
+
+/* The first of the pixels whose shares are computed, for a centre at p. */
+static __device__ double first_share(int kind, int c, double p)
+{
+	const int n = share_pixels(kind, c);
+	return rint(fmin(fmax(p, -1e6), 1e6) - (n % 2 ? 0 : 0.5)) - (n - 1) / 2;
+}
+
+/* Rows and columns of the tile, and whether the block meets the view. each: as for upright
+ * detectors. */
+static __device__ void set_tile(const Footprints &s, const Seen &seen, int pitch, int each, Near *v)
+{
+	double first[2], size[2];
+	for (int c = 0; c < 2; c++) {
+		first[c] = first_share(v->kind, c, seen.low[c] - 1e-3);
+		if (c == 0)
+			first[c] = floor(first[c] / each) * each;
+		size[c] = first_share(v->kind, c, seen.high[c] + 1e-3) + share_pixels(v->kind, c) -
+			  first[c];
+	}
+	v->column = (int)first[0];
+	v->row = (int)first[1];
+	v->columns = (int)fmin(size[0], (double)pitch);
+	v->rows = (int)fmin(size[1], (double)s.tile_rows);
+	v->pitch = pitch;
+	if (size[1] > s.tile_rows || size[0] > pitch || !(seen.depth > 0))
+		v->kind = DIRECT;
+	const double reach[2] = {0.5 * seen.length[0] + 0.5, 0.5 * seen.length[1] + 0.5};
+	if (seen.depth > 0 &&
+		(seen.high[0] + reach[0] < 0 || seen.low[0] - reach[0] > s.columns - 1 ||
+			seen.high[1] + reach[1] < 0 || seen.low[1] - reach[1] > s.rows - 1))
+		v->kind = UNSEEN;
+}
+
+/* first: the corner, from the first voxel of the box. */
+static __device__ __noinline__ void near_block(
+	const Footprints &s, const KernelView *k, const int first[3], int pitch, int each, Near *to)
+{
+	const double at[3] = {(double)(s.low[0] + first[0]), (double)(s.low[1] + first[1]),
+		(double)(s.low[2] + first[2])};
+	const Seen seen = seen_by(s, k, at);
+	const double rate = 1 / footprint_affine(k->depth, at);
+	Near v = {.scale = scale_of(s.weighting, k, rate)};
+	const bool plain = set_edges(k->column, k, seen.low[0], seen.high[0], 0, rate, &v.across) &&
+			   set_edges(k->row, k, seen.low[1], seen.high[1], 0, rate, &v.along);
+	v.kind = share_kind((float)seen.length[0], (float)seen.length[1], plain);
+	set_tile(s, seen, pitch, each, &v);
+	set_edges(k->column, k, seen.low[0], seen.high[0], v.column, rate, &v.across);
+	set_edges(k->row, k, seen.low[1], seen.high[1], v.row, rate, &v.along);
+	v.u = affine_of(s, k->column, k, at, v.column, rate);
+	v.v = affine_of(s, k->row, k, at, v.row, rate);
+	v.d = Affine{(float)(k->depth[s.axis[0]] * rate), (float)(k->depth[s.axis[1]] * rate),
+		(float)(k->depth[s.axis[2]] * rate), 1};
+	for (int i = 0; i < 3; i++)
+		v.away[i] = (float)((at[s.axis[i]] - k->src[s.axis[i]]) * s.step[i]);
+	*to = v;
+}
+
+/* ---- voxels ---------------------------------------------------------------------------------- */
+
+/* A column of voxels in a view: U, V and D of the first one and their changes, square of the
+ * distance from the source without its part along the column. */
+typedef struct {
+	float u, v, d, by_u, by_v, by_d;
+	Edges across, along;
+	float square, rise, step, scale;
+	int pitch;
+} Column;
+
+static __device__ __forceinline__ Column column_of(
+	const Footprints &s, const Near &near, float dx, float dy)
+{
+	const float ax = fmaf(dx, s.step[0], near.away[0]), ay = fmaf(dy, s.step[1], near.away[1]);
+	return Column{fmaf(near.u.x, dx, fmaf(near.u.y, dy, near.u.w)),
+		fmaf(near.v.x, dx, fmaf(near.v.y, dy, near.v.w)),
+		fmaf(near.d.x, dx, fmaf(near.d.y, dy, near.d.w)), near.u.z, near.v.z, near.d.z,
+		near.across, near.along, fmaf(ax, ax, ay * ay), near.away[2], s.step[2], near.scale,
+		near.pitch};
+}
+
+/* The weight of a voxel, divided by the product of the two boxes, of which `wide` are halves. */
+template <bool RAYS>
+static __device__ __forceinline__ float weight_of(
+	int weighting, const Column &c, float k, float rate, float product)
+{
+	const float weight = c.scale * inverse_nearly(product);
+	if (RAYS) {
+		const float rise = fmaf(k, c.step, c.rise), square = fmaf(rise, rise, c.square);
+		return (weight * rate) * (rate * rate) * (square * inverse_root(square));
+	}
+	return weighting == WEIGHT_DEPTH ? weight * (rate * rate) : weight;
+}
+
+/* Place of the first of NC x NR pixels on a tile, for positions plus MAGIC as bits. */
+template <int NC, int NR> static __device__ __forceinline__ unsigned origin_of(int pitch)
+{
+	return 0u - (__float_as_uint(MAGIC) + BEFORE<NR>)*pitch -
+	       (__float_as_uint(MAGIC) + BEFORE<NC>);
+}
+
+/* Shares of voxel k: calls use(place of the first pixel on the tile, shares of columns, of rows,
+ * weight). */
+template <bool RAYS, int NC, int NR, bool PLAIN, class Use>
+static __device__ __forceinline__ void visit_voxel(
+	int weighting, const Column &c, int pitch, unsigned origin, float k, const Use &use)
+{
+	const float depth = fmaf(k, c.by_d, c.d), rate = inverse_nearly(depth);
+	const float U = fmaf(k, c.by_u, c.u), V = fmaf(k, c.by_v, c.v);
+	const float u = U * rate, v = V * rate;
+	const Shape across = shape_of<PLAIN>(c.across, u), along = shape_of<PLAIN>(c.along, v);
+	const float column = middle_pixel<NC>(u), row = middle_pixel<NR>(v);
+	float a[NC], b[NR];
+	shares_of<NC>(across, __fadd_rn(column, -MAGIC), U, depth, a);
+	shares_of<NR>(along, __fadd_rn(row, -MAGIC), V, depth, b);
+	use((int)(__float_as_uint(row) * pitch + __float_as_uint(column) + origin), a, b,
+		weight_of<RAYS>(weighting, c, k, rate, across.wide * along.wide));
+}
+
+/* One voxel, for blocks that see more than a tile: calls meet(place in the image, weight) for every
+ * pixel. */
+template <bool RAYS, class Meet>
+static __device__ __forceinline__ void voxel_direct(const Footprints &s, const Near &near,
+	const Column &c, int pitch, float k, const Meet &meet)
+{
+	const float depth = fmaf(k, c.by_d, c.d), rate = inverse_nearly(depth);
+	const float U = fmaf(k, c.by_u, c.u), V = fmaf(k, c.by_v, c.v), u = U * rate, v = V * rate;
+	const Shape across = shape_of<false>(c.across, u), along = shape_of<false>(c.along, v);
+	const float wide = across.reach * rate, high = along.reach * rate;
+	const int c0 = max((int)rintf(fmaxf(u - wide, -1e6f)), -near.column),
+		  c1 = min((int)rintf(fminf(u + wide, 1e6f)), s.columns - 1 - near.column);
+	const int r0 = max((int)rintf(fmaxf(v - high, -1e6f)), -near.row),
+		  r1 = min((int)rintf(fminf(v + high, 1e6f)), s.rows - 1 - near.row);
+	const float weight = weight_of<RAYS>(s.weighting, c, k, rate, across.wide * along.wide);
+	for (int r = r0; r <= r1; r++) {
+		const float low = fmaf((float)r - 0.5f, depth, -V);
+		const float share =
+			weight * (shape_below(along, low + depth) - shape_below(along, low));
+		const int64_t place = (int64_t)(near.row + r) * pitch + near.column;
+		for (int i = c0; i <= c1; i++) {
+			const float left = fmaf((float)i - 0.5f, depth, -U);
+			meet(place + i, share * (shape_below(across, left + depth) -
+							shape_below(across, left)));
+		}
+	}
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* Enlarges the size of tiles by that of a block of these voxels along the axes of the volume at a
+ * corner of the box. */
+static inline void measure_corner(const ProjectRequest *what, const KernelView *k, int corner,
+	const int block[3], TileSize *size)
+{
+	double at[3], depth = k->depth[3], wide[2] = {0, 0};
+	for (int a = 0; a < 3; a++) {
+		at[a] = (double)(corner >> a & 1 ? what->box.high[a] - 1 : what->box.low[a]);
+		depth += k->depth[a] * at[a];
+	}
+	for (int c = 0; c < 2; c++) {
+		const double *f = c ? k->row : k->column;
+		const double p = (f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3]) / depth;
+		for (int a = 0; a < 3; a++)
+			wide[c] += (block[a] + 1) * fabs(f[a] - p * k->depth[a]) / depth;
+	}
+	enlarge(wide[0], wide[1], size);
+}
+
+/* Whether kernels for any detector apply to the views, all of the box being in front of the
+ * source. */
+static inline bool tilted_applies(const ProjectRequest *what)
+{
+	const Plan *plan = what->plan;
+	const int source = plan->rays.source;
+	if (plan->model.planar || !(source == TOMOS_POINT || source == TOMOS_PARALLEL) ||
+		plan->model.rows > 1 << 16 || plan->model.columns > 1 << 16)
+		return false;
+	for (int64_t i = 0; i < what->count; i++)
+		if (!is_in_front(what, &plan->views[what->first + i], 4))
+			return false;
+	return true;
+}
+
+#endif

@@ -1,0 +1,359 @@
+/* Rays of any direction and tiles of voxels in shared memory: which rays meet a tile.
+ * For joseph_tiles.h.
+ */
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_SEEN_H
+#define TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_SEEN_H
+
+#include "backend/cuda/kernels/update.h"
+#include "kernel/ray.h"
+
+enum {
+	LANES = 32,
+	VIEWS = 64,  /* seen from a tile at a time, at most */
+	SQUARE = 32, /* pixels of a view that a block transposes */
+	LINES = 8
+};
+
+#define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to an integer */
+
+typedef struct {
+	KernelGrid grid;
+	KernelModel model;
+	const KernelView *views;
+	int64_t count;
+	int at_once;            /* views seen from a tile at a time */
+	int n[3], step[3];      /* voxels of the box; from tile to tile */
+	const unsigned *maxima; /* [view][row][column] of squares of pixels, as the bits of floats;
+	                         * NULL: not needed */
+	float unit;             /* of sums, relative to the largest value */
+} Tiles;
+
+/* Dominant axes of the rays of a launch, as bits. */
+enum { LEVEL = 1 | 2, UPRIGHT = 4, ALL = LEVEL | UPRIGHT };
+
+/* A tile of voxels in shared memory, S along the contiguous axis E and T along the others, with a
+ * border of one voxel for what belongs to other tiles. Neighbouring lanes are along E: they are in
+ * different banks, even if in other lines and planes. Lanes of rays of all axes may be along any of
+ * them: strides are odd. */
+template <int T_, int S_, int WARPS_, int BLOCKS_, int BYTES_, int AXES_> struct Tile {
+	static constexpr int T = T_, S = S_, WARPS = WARPS_, BLOCKS = BLOCKS_, AXES = AXES_,
+			     THREADS = WARPS * LANES;
+	static constexpr int E = AXES == UPRIGHT ? 1 : 2, MIDDLE = E == 2 ? 1 : 0;
+	static constexpr int LISTS = AXES == ALL     ? 3
+				     : AXES == LEVEL ? 2
+						     : 1; /* rays of a view, by axis */
+	static constexpr unsigned BYTES = BYTES_;         /* of a voxel */
+	static constexpr int LINE = S + (AXES == ALL ? 3 : 2), PLANE = (T + 2) * LINE + 1;
+	/* One more plane on either side: rounding may take a ray just beyond the border. */
+	static constexpr int SIZE = ((T + 4) * PLANE + 3) / 4 * 4;
+	static constexpr int ORIGIN = 2 * PLANE + LINE + 1; /* of the first voxel */
+	static_assert(S % 2 == 0 && T % 2 == 0, "the middle is a voxel");
+
+	static __host__ __device__ __forceinline__ constexpr int size(int a)
+	{
+		return a == E ? S : T;
+	}
+
+	static __host__ __device__ __forceinline__ constexpr int stride(int a)
+	{
+		return a == E ? 1 : a == MIDDLE ? LINE : PLANE;
+	}
+
+	/* Offset of a voxel. */
+	static __device__ __forceinline__ int at(int x, int y, int z)
+	{
+		return ORIGIN + x * stride(0) + y * stride(1) + z * stride(2);
+	}
+};
+
+/* Rays of one view and dominant axis a that may meet a tile: those of `pixels` pixels, `places` in
+ * each line, from a place that moves by `shear` from line to line. The ray of pixel (c, p), counted
+ * from a pixel in the middle of these, meets plane k at b = (L + k L') / A and e = (Z + k Z') / A,
+ * all counted from the middle of the tile. */
+typedef struct __align__(16)
+{
+	double l[3], z[3], a[3]; /* constant, per line, per place: L, Z and A */
+	float l_a[3], z_a[3];    /* L' and Z' */
+	float rate, shear;       /* 1 / places; places per line */
+	int line, middle;        /* the first line from the middle one; the middle place */
+	int place, places, pixels, pitch, axis;
+	int lanes, parts; /* lanes of half a warp that are used; rays in units of a warp */
+	int64_t first;    /* pixel of the first line, of all views */
+}
+Seen;
+
+/* The voxels of a block's tile. */
+typedef struct {
+	int first[3], size[3];
+} Own;
+
+/* The axes across a. */
+static __host__ __device__ __forceinline__ constexpr int across_of(int a)
+{
+	return a == 0 ? 1 : 0;
+}
+
+static __host__ __device__ __forceinline__ constexpr int along_of(int a)
+{
+	return a == 2 ? 1 : 2;
+}
+
+/* ---- rays seen from a tile ------------------------------------------------------------------- */
+
+/* Whether the lines of an image are detector rows; else they are columns. Neighbouring pixels of a
+ * line are neighbouring lanes, which add to voxels that follow each other along z. */
+static __host__ __device__ __forceinline__ bool lines_are_rows(const KernelView *k)
+{
+	return fabs(k->u[2]) > fabs(k->v[2]);
+}
+
+static __device__ double affine(const double f[4], const double at[3])
+{
+	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
+}
+
+/* The direction of the ray of a pixel, and how it changes by column and row. */
+typedef struct {
+	double start[3], along[3][3];
+} Rays;
+
+static __host__ __device__ inline Rays rays_of(const KernelView *k, double row, double column)
+{
+	Rays rays;
+	for (int i = 0; i < 3; i++) {
+		double pixel = k->first[i] + column * k->u[i] + row * k->v[i];
+		bool source = KERNEL_HAS_SOURCE(k);
+		rays.start[i] = source ? k->src[i] : pixel;
+		rays.along[0][i] = source ? pixel - k->src[i] : k->src[i];
+		rays.along[1][i] = source ? k->u[i] : 0;
+		rays.along[2][i] = source ? k->v[i] : 0;
+	}
+	return rays;
+}
+
+/* With parallel rays the pixel moves, with a source the direction does. rows: lines are rows. */
+static __device__ void see_sheets(
+	const KernelView *k, const Rays *rays, const double at[3], int a, bool rows, Seen *s)
+{
+	const int b = across_of(a), e = along_of(a);
+	const double *ray = rays->along[0];
+	const double inverse = 1 / fmax(fabs(ray[0]), fmax(fabs(ray[1]), fabs(ray[2])));
+	const double ahead = at[a] - rays->start[a];
+	for (int i = 0; i < 3; i++) {
+		const double *d = rays->along[i];
+		double l = (rays->start[b] - at[b]) * d[a] + ahead * d[b];
+		double z = (rays->start[e] - at[e]) * d[a] + ahead * d[e];
+		if (!KERNEL_HAS_SOURCE(k) && i > 0) {
+			const double *step = i == 1 ? k->u : k->v;
+			l = step[b] * ray[a] - step[a] * ray[b];
+			z = step[e] * ray[a] - step[a] * ray[e];
+		}
+		const int to = i == 0 ? 0 : rows ? 3 - i : i;
+		s->l[to] = l * inverse;
+		s->z[to] = z * inverse;
+		s->a[to] = d[a] * inverse;
+		s->l_a[to] = (float)(d[b] * inverse);
+		s->z_a[to] = (float)(d[e] * inverse);
+	}
+}
+
+/* Lines and places of pixels. */
+typedef struct {
+	double low[2], high[2];
+} Rectangle;
+
+/* Whether a may be the dominant axis of a ray of these pixels. Directions are affine in the
+ * pixel. */
+static __host__ __device__ inline bool may_be_dominant(
+	const KernelView *k, const Rectangle *of, bool rows, int a)
+{
+	double least[3] = {1e300, 1e300, 1e300}, most[3] = {-1e300, -1e300, -1e300};
+	for (int corner = 0; corner < 4; corner++) {
+		const double line = corner & 1 ? of->high[0] : of->low[0],
+			     place = corner & 2 ? of->high[1] : of->low[1];
+		const Rays rays = rays_of(k, rows ? line : place, rows ? place : line);
+		for (int i = 0; i < 3; i++) {
+			least[i] = fmin(least[i], rays.along[0][i]);
+			most[i] = fmax(most[i], rays.along[0][i]);
+		}
+	}
+	double floor_of_largest = 0;
+	for (int i = 0; i < 3; i++)
+		if (least[i] * most[i] > 0)
+			floor_of_largest =
+				fmax(floor_of_largest, fmin(fabs(least[i]), fabs(most[i])));
+	return fmax(fabs(least[a]), fabs(most[a])) >= floor_of_largest;
+}
+
+/* The projections of the corners of a box that has the `size` voxels from `first` on and a voxel
+ * around them: line and place. */
+static __device__ void project_corners(const Tiles *s, const KernelView *k, const int first[3],
+	const int size[3], bool rows, double f[8][2])
+{
+	for (int corner = 0; corner < 8; corner++) {
+		double at[3];
+		for (int i = 0; i < 3; i++)
+			at[i] = (double)(s->grid.low[i] + first[i]) +
+				(corner >> i & 1 ? size[i] : -1);
+		const double depth = affine(k->depth, at);
+		f[corner][0] = affine(rows ? k->row : k->column, at) / depth;
+		f[corner][1] = affine(rows ? k->column : k->row, at) / depth;
+	}
+}
+
+/* The pixels around these; false: none is on the detector. */
+static __device__ bool find_pixels(
+	const Tiles *s, bool rows, const double f[8][2], Rectangle *found)
+{
+	const double last[2] = {(double)((rows ? s->model.rows : s->model.columns) - 1),
+		(double)((rows ? s->model.columns : s->model.rows) - 1)};
+	bool any = true;
+	for (int i = 0; i < 2; i++) {
+		double low = 1e300, high = -1e300;
+		for (int corner = 0; corner < 8; corner++) {
+			low = fmin(low, f[corner][i]);
+			high = fmax(high, f[corner][i]);
+		}
+		any = any && high >= 0 && low <= last[i];
+		found->low[i] = fmin(fmax(ceil(low - 1e-3), 0.0), last[i]);
+		found->high[i] = fmin(fmax(floor(high + 1e-3), 0.0), last[i]);
+		any = any && found->low[i] <= found->high[i];
+	}
+	return any;
+}
+
+/* Moves the places of each line along, in the direction of the edges of the tile along b, if then
+ * there are fewer. */
+static __device__ void shear_places(const double f[8][2], const Rectangle *of, int b, Seen *seen)
+{
+	double along[2] = {0, 0}, low = 1e300, high = -1e300;
+	for (int corner = 0; corner < 8; corner++)
+		for (int i = 0; i < 2; i++)
+			along[i] += corner >> b & 1 ? f[corner][i] : -f[corner][i];
+	const double shear = fabs(along[0]) > 0.5 * fabs(along[1]) ? along[1] / along[0] : 0;
+	for (int corner = 0; corner < 8; corner++) {
+		const double place = f[corner][1] - shear * (f[corner][0] - of->low[0]);
+		low = fmin(low, place);
+		high = fmax(high, place);
+	}
+	low = ceil(low - 0.501); /* the shear is rounded to pixels */
+	high = floor(high + 0.501);
+	const bool fewer = high - low < of->high[1] - of->low[1];
+	seen->shear = fewer ? (float)shear : 0;
+	seen->place = (int)(fewer ? low : of->low[1]);
+	seen->places = (int)(fewer ? high - low : of->high[1] - of->low[1]) + 1;
+}
+
+/* Rays of neighbouring lanes are `gap` voxels apart. If that is a little more than one, some lanes
+ * would be in the same banks: then fewer lanes take less time. */
+static __device__ int used_lanes(const Seen *seen)
+{
+	const double gap = fmax(fabs(seen->l[2]), fabs(seen->z[2])) / fabs(seen->a[0]);
+	return gap > 1 && gap < 1.25 ? (int)(15.9 / gap) : LANES / 2;
+}
+
+/* Bits of the largest pixel of the squares around a rectangle. */
+static __device__ unsigned largest_pixel(
+	const Tiles *s, int64_t view, bool rows, const Rectangle *of)
+{
+	const int64_t wide = (s->model.columns + SQUARE - 1) / SQUARE,
+		      high = (s->model.rows + SQUARE - 1) / SQUARE;
+	const int c = rows ? 1 : 0, r = 1 - c;
+	unsigned most = 0;
+	for (int j = (int)of->low[r] / SQUARE; j <= (int)of->high[r] / SQUARE; j++)
+		for (int i = (int)of->low[c] / SQUARE; i <= (int)of->high[c] / SQUARE; i++)
+			most = max(most, s->maxima[(view * high + j) * wide + i]);
+	return most;
+}
+
+/* Rays that meet a tile: their number in a list, units of them that warps have taken, the largest
+ * pixel. */
+typedef struct {
+	int count, taken;
+	unsigned largest;
+} Found;
+
+/* Appends the rays of axis a that may meet the tile to a list. Not inlined, as that would take
+ * registers from the loops over rays. */
+template <class Tile>
+static __device__ __noinline__ void see(
+	const Tiles *s, int64_t view, const Own &own, int a, Seen *list, Found *found)
+{
+	const KernelView *k = &s->views[view];
+	const bool rows = lines_are_rows(k);
+	Rectangle of;
+	double at[3], middle[2], f[8][2];
+	project_corners(s, k, own.first, own.size, rows, f);
+	if (!find_pixels(s, rows, f, &of) || !may_be_dominant(k, &of, rows, a))
+		return;
+	Seen *seen = &list[atomicAdd(&found->count, 1)];
+	if (s->maxima)
+		atomicMax(&found->largest, largest_pixel(s, view, rows, &of));
+	for (int i = 0; i < 3; i++)
+		at[i] = (double)(s->grid.low[i] + own.first[i] + Tile::size(i) / 2);
+	for (int i = 0; i < 2; i++)
+		middle[i] = rint(0.5 * (of.low[i] + of.high[i]));
+	const Rays rays = rays_of(k, middle[rows ? 0 : 1], middle[rows ? 1 : 0]);
+	see_sheets(k, &rays, at, a, rows, seen);
+	shear_places(f, &of, across_of(a), seen);
+	seen->pitch = (int)(rows ? s->model.columns : s->model.rows);
+	seen->line = (int)(of.low[0] - middle[0]);
+	seen->middle = (int)middle[1];
+	seen->pixels = seen->places * ((int)(of.high[0] - of.low[0]) + 1);
+	seen->rate = 1.f / (float)seen->places;
+	seen->lanes = used_lanes(seen);
+	seen->parts = (seen->pixels + 2 * seen->lanes - 1) / (2 * seen->lanes);
+	seen->axis = a;
+	seen->first = view * s->model.rows * s->model.columns + (int64_t)of.low[0] * seen->pitch;
+}
+
+/* ---- views of a request ---------------------------------------------------------------------- */
+
+/* Whether no ray starts inside the box. */
+static inline bool is_in_front(const ProjectRequest *what, const KernelView *k)
+{
+	bool in_front = true;
+	for (int corner = 0; corner < 8; corner++) {
+		double depth = k->depth[3];
+		for (int a = 0; a < 3; a++)
+			depth += k->depth[a] * (double)(corner >> a & 1 ? what->box.high[a]
+									: what->box.low[a] - 1);
+		in_front = in_front && depth > 1e-2;
+	}
+	return in_front;
+}
+
+static inline Tiles tiles_of(const ProjectRequest *what)
+{
+	Tiles s = {.grid = what->plan->whole, .model = what->plan->model, .at_once = VIEWS};
+	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
+	for (int a = 0; a < 3; a++)
+		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
+	return s;
+}
+
+/* Bits of the axes that may be dominant in a view. */
+static inline int axes_of(const KernelModel *model, const KernelView *k)
+{
+	const Rectangle all = {{0, 0}, {(double)(model->rows - 1), (double)(model->columns - 1)}};
+	int axes = 0;
+	for (int a = 0; a < 3; a++)
+		axes |= may_be_dominant(k, &all, true, a) ? 1 << a : 0;
+	return axes;
+}
+
+/* Whether all views are point sources or parallel rays outside the box; the axes of their rays. */
+static inline bool tiles_apply(const ProjectRequest *what, int *axes)
+{
+	const KernelModel *model = &what->plan->model;
+	bool all = !model->planar && !model->clamp && model->rows * model->columns <= INT32_MAX;
+	*axes = 0;
+	for (int64_t i = 0; i < what->count && all; i++) {
+		const KernelView *k = &what->plan->views[what->first + i];
+		all = !KERNEL_FANS(k) && (!KERNEL_HAS_SOURCE(k) || is_in_front(what, k));
+		*axes |= axes_of(model, k);
+	}
+	return all;
+}
+
+#endif

@@ -1,0 +1,229 @@
+/* Rays of any direction through tiles of voxels in shared memory. Used by joseph_back_any.cu and
+ * joseph_forward_any.cu.
+ *
+ * A block has a tile and goes over all views; its threads follow the rays that meet the tile from
+ * plane to plane of their dominant axis a. A ray that passes between tiles is in all of them, which
+ * share its four voxels.
+ */
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_TILES_H
+#define TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_TILES_H
+
+#include "backend/cuda/kernels/joseph_seen.h"
+
+/* ---- rays ------------------------------------------------------------------------------------ */
+
+/* Narrows the planes from *first to *last to those where base + k slope is between low and high, as
+ * kernel_clip does. Where the slope is zero, a minimum or maximum with NaN is the other value. */
+static __device__ __forceinline__ void clip(
+	float base, float slope, float low, float high, float *first, float *last)
+{
+	const float rate = inverse_nearly(slope);
+	const float one = (low - base) * rate, two = (high - base) * rate;
+	*first = fmaxf(*first, fminf(one, two));
+	*last = fminf(*last, fmaxf(one, two));
+}
+
+/* A pixel of those that may meet the tile: its line and place from the middle ones, and number of
+ * all pixels; -1: it is not on the detector. */
+typedef struct {
+	int line, place;
+	int64_t at;
+} Place;
+
+static __device__ __forceinline__ Place place_of(const Seen &seen, int i)
+{
+	int line = (int)((float)i * seen.rate), place = i - line * seen.places;
+	if (place < 0 || place >= seen.places) {
+		line += place < 0 ? -1 : 1;
+		place = i - line * seen.places;
+	}
+	place += seen.place + __float2int_rn(seen.shear * (float)line);
+	return Place{line + seen.line, place - seen.middle,
+		i < seen.pixels && (unsigned)place < (unsigned)seen.pitch
+			? seen.first + ((int64_t)line * seen.pitch + place)
+			: -1};
+}
+
+/* A ray that meets the tile in n planes from k on, all counted from the middle of the tile. origin:
+ * address in shared memory of the voxel in plane k and in the middle across it, for positions plus
+ * MAGIC as bits. */
+typedef struct {
+	float b, e, b_k, e_k, k;
+	int n;
+	unsigned origin;
+} Path;
+
+template <class Tile, int A>
+static __device__ __forceinline__ Path path_of(
+	const Seen &seen, const Place &place, const int size[3], unsigned memory)
+{
+	constexpr int B = across_of(A), E = along_of(A), MIDDLE_A = Tile::size(A) / 2,
+		      MIDDLE_B = Tile::size(B) / 2, MIDDLE_E = Tile::size(E) / 2;
+	constexpr unsigned SA = Tile::stride(A), SB = Tile::stride(B), SE = Tile::stride(E);
+	/* In double: positions are differences of larger numbers. */
+	const double c = place.line, r = place.place;
+	const double along = fma(c, seen.a[1], fma(r, seen.a[2], seen.a[0]));
+	const double nearly = inverse_nearly((float)along), rate = nearly * (2 - nearly * along);
+	const float line = (float)c, column = (float)r, inverse = (float)rate;
+	Path p = {.b = (float)(fma(c, seen.l[1], fma(r, seen.l[2], seen.l[0])) * rate),
+		.e = (float)(fma(c, seen.z[1], fma(r, seen.z[2], seen.z[0])) * rate),
+		.b_k = fmaf(line, seen.l_a[1], fmaf(column, seen.l_a[2], seen.l_a[0])) * inverse,
+		.e_k = fmaf(line, seen.z_a[1], fmaf(column, seen.z_a[2], seen.z_a[0])) * inverse};
+	float first = -MIDDLE_A, last = (float)(size[A] - 1 - MIDDLE_A);
+	clip(p.b, p.b_k, -1 - MIDDLE_B, (float)(size[B] - MIDDLE_B), &first, &last);
+	clip(p.e, p.e_k, -1 - MIDDLE_E, (float)(size[E] - MIDDLE_E), &first, &last);
+	p.k = ceilf(first);
+	p.n = first <= last ? (int)(floorf(last) - p.k) + 1 : 0;
+	p.origin = memory +
+		   Tile::BYTES * (Tile::ORIGIN + MIDDLE_A * SA + MIDDLE_B * SB + MIDDLE_E * SE) -
+		   __float_as_uint(MAGIC) * (Tile::BYTES * (SB + SE)) +
+		   Tile::BYTES * SA * (unsigned)(int)p.k;
+	return p;
+}
+
+/* A sample of a ray: what it has of the upper voxels along b and e, and the address of the first
+ * voxel in shared memory. */
+typedef struct {
+	float right, up;
+	unsigned at;
+} Sample;
+
+template <class Tile, int A>
+static __device__ __forceinline__ Sample sample_of(float b, float e, unsigned origin)
+{
+	constexpr unsigned SB = Tile::BYTES * Tile::stride(across_of(A)),
+			   SE = Tile::BYTES * Tile::stride(along_of(A));
+	const float low_b = __fadd_rd(b, MAGIC), low_e = __fadd_rd(e, MAGIC);
+	return Sample{b - __fadd_rn(low_b, -MAGIC), e - __fadd_rn(low_e, -MAGIC),
+		__float_as_uint(low_b) * SB + (__float_as_uint(low_e) * SE + origin)};
+}
+
+/* A constant, as a type. */
+template <int VALUE_> struct Constant {
+	static constexpr int VALUE = VALUE_;
+};
+
+/* Calls use(sample, Constant) for all samples; the constant is to be added to their addresses. All
+ * lanes of a warp call it together, and stay together so. */
+template <class Tile, int A, class Use>
+static __device__ __forceinline__ void each_sample(Path p, const Use &use)
+{
+	constexpr int SA = (int)Tile::BYTES * Tile::stride(A);
+#pragma unroll 1
+	for (; p.n >= 4; p.n -= 4) {
+		const float b = fmaf(p.k, p.b_k, p.b), e = fmaf(p.k, p.e_k, p.e);
+		use(sample_of<Tile, A>(b, e, p.origin), Constant<0>());
+		use(sample_of<Tile, A>(b + p.b_k, e + p.e_k, p.origin), Constant<SA>());
+		use(sample_of<Tile, A>(fmaf(2, p.b_k, b), fmaf(2, p.e_k, e), p.origin),
+			Constant<2 * SA>());
+		use(sample_of<Tile, A>(fmaf(3, p.b_k, b), fmaf(3, p.e_k, e), p.origin),
+			Constant<3 * SA>());
+		p.k += 4;
+		p.origin += 4u * SA;
+	}
+	__syncwarp();
+#pragma unroll 1
+	for (; p.n > 0; p.n--) {
+		use(sample_of<Tile, A>(fmaf(p.k, p.b_k, p.b), fmaf(p.k, p.e_k, p.e), p.origin),
+			Constant<0>());
+		p.k += 1;
+		p.origin += (unsigned)SA;
+	}
+	__syncwarp();
+}
+
+/* Calls use(Constant, seen, i) for the rays in a list, with the axis and the number of the pixel;
+ * neighbouring lanes have neighbouring pixels, some of them beyond the last one. Warps take the
+ * next rays when they have finished others; next: rays taken. */
+template <class Tile, class Use>
+static __device__ __forceinline__ void each_ray(
+	const Seen *seen, int count, int *next, const Use &use)
+{
+	const int lane = threadIdx.x % (LANES / 2), half = threadIdx.x / (LANES / 2) % 2;
+	int before = 0;
+	for (int v = 0; v < count;) {
+		int i = threadIdx.x % LANES ? 0 : atomicAdd(next, 1);
+		i = __shfl_sync(~0u, i, 0);
+		for (; v < count && i >= before + seen[v].parts; v++)
+			before += seen[v].parts;
+		if (v == count)
+			break;
+		const int axis = seen[v].axis, lanes = seen[v].lanes;
+		i = lane < lanes ? ((i - before) * 2 + half) * lanes + lane : seen[v].pixels;
+		if constexpr (Tile::AXES == UPRIGHT)
+			use(Constant<2>(), seen[v], i);
+		else if (axis == 0)
+			use(Constant<0>(), seen[v], i);
+		else if (Tile::AXES == LEVEL || axis == 1)
+			use(Constant<1>(), seen[v], i);
+		else if constexpr (Tile::AXES == ALL)
+			use(Constant<2>(), seen[v], i);
+	}
+}
+
+/* ---- a block --------------------------------------------------------------------------------- */
+
+static __device__ __forceinline__ Own own_tile(const Tiles *s)
+{
+	const int block[3] = {(int)blockIdx.x, (int)blockIdx.y, (int)blockIdx.z};
+	Own own;
+	for (int a = 0; a < 3; a++) {
+		own.first[a] = block[a] * s->step[a];
+		own.size[a] = min(s->step[a], s->n[a] - own.first[a]);
+	}
+	return own;
+}
+
+/* Goes over all views, some at a time: calls begin(largest pixel), use(Constant, seen, i) for their
+ * rays and end(last). memory: the tile, and behind it room for a list of rays. */
+template <class Tile, class Begin, class Use, class End>
+static __device__ __forceinline__ void each_view(const Tiles *s, const Own &own, void *memory,
+	const Begin &begin, const Use &use, const End &end)
+{
+	__shared__ Found found;
+	Seen *list = (Seen *)((char *)memory + Tile::SIZE * Tile::BYTES);
+	for (int64_t done = 0; done < s->count; done += s->at_once) {
+		const int count = Tile::LISTS * (int)min((int64_t)s->at_once, s->count - done);
+		__syncthreads();
+		if (threadIdx.x == 0)
+			found = Found{};
+		__syncthreads();
+		for (int i = threadIdx.x; i < count; i += Tile::THREADS)
+			see<Tile>(s, done + i / Tile::LISTS, own,
+				Tile::AXES == UPRIGHT ? 2 : i % Tile::LISTS, list, &found);
+		__syncthreads();
+		begin(found.largest);
+		each_ray<Tile>(list, found.count, &found.taken, use);
+		__syncthreads();
+		end(done + s->at_once >= s->count);
+	}
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* Bytes of shared memory of a block. */
+template <class Tile> static constexpr int tile_bytes()
+{
+	return (int)(Tile::SIZE * Tile::BYTES + VIEWS * Tile::LISTS * sizeof(Seen));
+}
+
+/* Divides the box into tiles of nearly the same size; the number of blocks. */
+template <class Tile> static dim3 tile_blocks(Tiles *s)
+{
+	unsigned blocks[3];
+	for (int a = 0; a < 3; a++) {
+		blocks[a] = cuda_blocks(s->n[a], Tile::size(a), 65535);
+		s->step[a] = (int)cuda_blocks(s->n[a], blocks[a], 1 << 30);
+	}
+	return dim3(blocks[0], blocks[1], blocks[2]);
+}
+
+/* Whether a GPU has the shared memory for large tiles, and there are enough of them for it. */
+template <class Tile> static bool tiles_are_large(const tomos_backend *backend, Tiles s)
+{
+	const dim3 blocks = tile_blocks<Tile>(&s);
+	return cuda_has_shared(tile_bytes<Tile>()) &&
+	       (int64_t)blocks.x * blocks.y * blocks.z >= 3 * (int64_t)device_of(backend)->sms;
+}
+
+#endif

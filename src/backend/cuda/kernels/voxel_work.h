@@ -1,0 +1,107 @@
+/* Voxel-driven forward projection of upright detectors by voxels that add to pixels
+ * (voxel_forward_scatter) or by pixels that gather voxels (voxel_forward_upright): which of them is
+ * faster, from counts of their work.
+ *
+ * The factors are picoseconds on an H200, fitted to the survey; only ratios matter.
+ */
+#ifndef TOMOS_BACKEND_CUDA_KERNELS_VOXEL_WORK_H
+#define TOMOS_BACKEND_CUDA_KERNELS_VOXEL_WORK_H
+
+#include "backend/cuda/kernels/voxel_scatter.h"
+
+/* Pitches for which few lanes share a bank, whatever the direction in which they are projected. */
+enum { PITCH = 59, ROWS = 80, LARGE_PITCH = 101, LARGE_ROWS = 128 };
+
+/* Voxels along an axis in blocks of `size`, of which some may be outside. */
+static inline double padded_to(int64_t n, int size)
+{
+	return (double)((n + size - 1) / size * size);
+}
+
+/* Of a view: pixels and voxels on both sides of the comparison. */
+typedef struct {
+	double empty;   /* pixels, in every plane of voxels across the rays */
+	double visits;  /* of those onto which voxels project; the voxels, if these are more */
+	double updates; /* voxels that project onto the detector */
+	double blocks;  /* the same of whole blocks */
+	bool plain;     /* rays climb little, and few voxels project onto a pixel */
+} Work;
+
+static inline Work work_of(const Plan *plan, const KernelView *k)
+{
+	const int64_t *n = plan->grid.n;
+	const double rows = (double)plan->model.rows, columns = (double)plan->model.columns;
+	double middle[3];
+	for (int a = 0; a < 3; a++)
+		middle[a] = 0.5 * (double)(n[a] - 1);
+	const double depth = form_at(k->depth, middle);
+	const int across = fabs(k->column[0]) > fabs(k->column[1]) ? 0 : 1;
+	const double planes = (double)n[1 - across], wide = (double)n[across], high = (double)n[2];
+	const double u = fmax(fabs(k->column[across]) / depth, 1e-9),
+		     v = fmax(fabs(k->row[2]) / depth, 1e-9);
+	const double seen[2] = {fmin(wide, columns / u), fmin(high, rows / v)};
+	return Work{planes * columns * padded_to(plan->model.rows, 15),
+		planes * fmax(seen[0] * u, seen[0]) * fmax(seen[1] * v, seen[1]),
+		planes * seen[0] * seen[1],
+		planes * fmin(wide, seen[0] + (int)RUN) * fmin(high, seen[1] + (int)RUN),
+		fmin(hypot(k->column[0], k->column[1]) / depth, v) > 0.4 &&
+			(KERNEL_HAS_SOURCE(k) ||
+				fabs(k->src[2]) < 0.1 * hypot(k->src[0], k->src[1]))};
+}
+
+/* Whether a block at a point of the grid fits into a tile. */
+static inline bool block_fits(const KernelView *k, int lanes, const double at[3])
+{
+	const double depth = form_at(k->depth, at), column = form_at(k->column, at) / depth,
+		     row = form_at(k->row, at) / depth;
+	const int third = lanes == 1 ? 2 : 1;
+	double wide = 0, high = 0;
+	for (int a = 0; a < 3; a++) {
+		const double size = (a == third ? WARPS : RUN) - 1;
+		wide += fabs(k->column[a] - column * k->depth[a]) / depth * size;
+		high += fabs(k->row[a] - row * k->depth[a]) / depth * size;
+	}
+	return depth > 0 && wide < LARGE_PITCH - 4 && high < LARGE_ROWS - 4;
+}
+
+/* The fraction of eight blocks in the outer part of the grid for which a tile is too small. */
+static inline double beyond_tile(const Plan *plan, const KernelView *k)
+{
+	const int lanes = lanes_axis(plan, k);
+	int beyond = 0;
+	for (int corner = 0; corner < 8; corner++) {
+		double at[3];
+		for (int a = 0; a < 3; a++)
+			at[a] = (double)plan->grid.n[a] * (corner >> a & 1 ? 0.875 : 0.125);
+		beyond += !block_fits(k, lanes, at);
+	}
+	return beyond / 8.0;
+}
+
+/* Upright detectors only. Neighbouring views read nearly the same voxels if they are close. */
+static inline bool upright_is_faster(const ProjectRequest *what)
+{
+	const Plan *plan = what->plan;
+	double voxels = 1, padding = 1, turn = 0, gather = 0, scatter = 0;
+	if (!rays_are(&plan->rays, RAYS_IN_SHEET))
+		return false;
+	for (int a = 0; a < 3; a++) {
+		const int64_t n = what->box.high[a] - what->box.low[a];
+		voxels *= (double)n;
+		padding *= padded_to(n, WARPS) / (double)n;
+	}
+	for (int64_t i = 0; i < what->count; i++) {
+		const KernelView *k = &plan->views[what->first + i], *last = i ? k - 1 : k;
+		const Work w = work_of(plan, k);
+		if (!w.plain)
+			return false;
+		turn += fabs(atan2(k->u[0] * last->u[1] - k->u[1] * last->u[0],
+			k->u[0] * last->u[0] + k->u[1] * last->u[1]));
+		gather += 0.25 * w.empty + 0.7 * w.visits + 0.45 * w.updates;
+		scatter += 1.55 * w.blocks * padding * (1 + 12 * beyond_tile(plan, k));
+	}
+	const bool close = turn < 0.09 * (double)what->count; /* 5 degrees */
+	return 30 * voxels + gather * (close ? 1 : 1.75) < 10 * voxels + scatter;
+}
+
+#endif

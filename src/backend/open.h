@@ -1,0 +1,12 @@
+/* Opening a backend for one of several processes on a machine. */
+#ifndef TOMOS_BACKEND_OPEN_H
+#define TOMOS_BACKEND_OPEN_H
+
+#include "tomos.h"
+
+/* As tomos_backend_open_with; where the name says no device, process `turn` of the machine takes
+ * device `turn`, counted on from the first after the last. */
+tomos_status backend_open_in_turn(
+	tomos_backend **backend, const char *name, int turn, const tomos_device_options *options);
+
+#endif
