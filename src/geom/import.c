@@ -331,6 +331,7 @@ static tomos_status matrix_numbers(const ImportJob *job, double **list, int64_t 
 		memcpy(to, line, length);
 		to += length;
 		*to++ = ' ';
+		line += length;
 	}
 	tomos_status status = numbers_read(list, count, copy, job->path);
 	mem_free(copy);

@@ -286,6 +286,11 @@ static void test_matrices(void **state)
 	rejected("bad.txt", "1 2 3 4\n", "matrices of 3 x 4 were expected");
 	rejected("bad.txt", "1 0 0 4\n1 0 0 4\n0 0 1 2\n", "no point source");
 	rejected("bad.nrrd", "NRRD0004\n", "has 0 numbers");
+	/* A line with the key many times is copied once, not from every key on. */
+	char line[2000] = "NRRD0004\n";
+	for (int i = 0; i < 90; i++)
+		strcat(line, "Projection Matrix:=1 ");
+	rejected("bad.nrrd", line, "'Projection Matri' is not a number");
 }
 
 /* The files of CWI have sources, as ASTRA's cone_vec. */
