@@ -4,12 +4,15 @@ PREFIX ?= /usr/local
 WERROR ?= OFF
 # GPUs the CUDA backend is compiled for: auto (the one found), all, or a list such as "80-real;90a-real".
 CUDA_ARCHITECTURES ?= auto
+# ON: CUDA sources are compiled quickly into slow kernels, to check that they compile.
+CUDA_FAST_COMPILE ?= OFF
 # OFF: no CUDA backend, also where there is nvcc.
 CUDA ?= ON
 # Seconds per target of `make fuzz`.
 FUZZ_SECONDS ?= 60
-# Executions of each instead, where not 0.
+# Executions of each instead, where not 0; the same inputs each time, where FUZZ_SEED is not 0.
 FUZZ_RUNS ?= 0
+FUZZ_SEED ?= 0
 # ON: `make lint` without clang's static analyser, `make sanitize` with fewer tests.
 QUICK ?= OFF
 # Workloads of `make bench`; none: all of them.
@@ -23,7 +26,7 @@ STEADY = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 # $(call build,preset): configures (quick when done before) and builds.
 build = cmake --preset $(1) -DTOMOS_WERROR=$(WERROR) \
-	-DTOMOS_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" $(if $(filter OFF,$(CUDA)),-DTOMOS_CUDA=OFF) >/dev/null && \
+	-DTOMOS_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" -DTOMOS_CUDA_FAST_COMPILE=$(CUDA_FAST_COMPILE) $(if $(filter OFF,$(CUDA)),-DTOMOS_CUDA=OFF) >/dev/null && \
 	cmake --build --preset $(1)
 
 .PHONY: all demo test test-gpu test-clang test-python test-neon test-long sanitize lint format fuzz mutate bench peers octave install clean help
@@ -95,7 +98,7 @@ format:
 fuzz:
 	@scripts/setup
 	@$(call build,fuzz) -t fuzz_targets
-	@scripts/fuzz build-fuzz $(FUZZ_SECONDS) $(FUZZ_RUNS)
+	@scripts/fuzz build-fuzz $(FUZZ_SECONDS) $(FUZZ_RUNS) $(FUZZ_SEED)
 
 mutate:
 	@scripts/setup --test

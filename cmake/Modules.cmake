@@ -1,6 +1,7 @@
 # Backends of GPUs: libraries of their own beside libtomos, opened when they are asked for.
 option(TOMOS_CUDA "build the CUDA backend, where there is a compiler for it" ON)
 include(CudaArchitectures)
+option(TOMOS_CUDA_FAST_COMPILE "compile CUDA sources quickly into slow kernels, to check that they compile" OFF)
 
 option(TOMOS_OPENCL "build the OpenCL backend, where there are headers and a loader for it" ON)
 
@@ -62,6 +63,12 @@ if(TOMOS_CUDA)
 		set_target_properties(tomos_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static)
 		target_compile_options(tomos_cuda PRIVATE
 			$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --compiler-options=-Wall,-Wextra,-Wno-missing-field-initializers>)
+		if(TOMOS_CUDA_FAST_COMPILE)
+			include(CheckCompilerFlag)
+			check_compiler_flag(CUDA -Ofc=max TOMOS_NVCC_HAS_OFC)
+			target_compile_options(tomos_cuda PRIVATE
+				$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TOMOS_NVCC_HAS_OFC}>>:-Ofc=max>)
+		endif()
 		target_link_libraries(tomos_cuda PRIVATE CUDA::cufft)
 		# What is missing shows here, not on the first machine with a GPU.
 		target_link_options(tomos_cuda PRIVATE LINKER:-z,defs)
