@@ -123,7 +123,7 @@ static tomos_status open_views(tomos_scan *scan, const tomos_source_options *o)
 		return scan->kind->open(scan, look, o);
 	TRY(scanner_find(&scan->kind, scan->path));
 	if (scan->kind)
-		return scan->kind->open(scan, look, o);
+		return scanner_open(scan);
 	scan->kind = &scan_array;
 	TRY(io_look(&look, scan->path));
 	tomos_status status = o->dataset[0] ? TOMOS_OK : find_kind(&scan->kind, look);

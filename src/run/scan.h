@@ -2,6 +2,8 @@
 #ifndef TOMOS_RUN_SCAN_H
 #define TOMOS_RUN_SCAN_H
 
+#include "base/keys.h"
+#include "base/xml.h"
 #include "io/io.h"
 
 typedef struct {
@@ -45,13 +47,16 @@ struct tomos_scan {
 
 /* One kind of scan. A file is opened by the first kind whose probe accepts it; `look` is the file
  * without its data. Files of scanners are recognised by their first bytes instead, with a zero
- * after them; `look` is then NULL. */
+ * after them, and have one of the last three functions: it takes what the file says. */
 struct ScanKind {
 	const char *name;
 	tomos_status (*probe)(const File *look, bool *fits);
 	tomos_status (*open)(tomos_scan *scan, const File *look, const tomos_source_options *o);
 	bool (*head)(const char *head, size_t length);
 	const char *title; /* of a scanner's file */
+	tomos_status (*keys)(tomos_scan *scan, const Keys *keys);
+	tomos_status (*xml)(tomos_scan *scan, const XmlNode *root);
+	tomos_status (*folder)(tomos_scan *scan, const char *folder); /* that of the file, with '/' */
 };
 
 extern const ScanKind scan_nexus, scan_exchange, scan_own, scan_npz, scan_stack, scan_array;
@@ -64,6 +69,7 @@ extern const char *const scan_set_names[3]; /* by tomos_frames */
 
 /* The scanner's file at `path`, or NULL. */
 tomos_status scanner_find(const ScanKind **kind, const char *path);
+tomos_status scanner_open(tomos_scan *scan);
 /* The white level as a flat field: `i0` of the options, otherwise what the scanner says where there
  * are no flats. */
 tomos_status scan_white(tomos_scan *scan, const tomos_source_options *o);

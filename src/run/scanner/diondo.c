@@ -83,12 +83,5 @@ static tomos_status fill(tomos_scan *scan, const XmlNode *root)
 			   : TOMOS_OK;
 }
 
-static tomos_status diondo_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
-{
-	(void)look;
-	(void)o;
-	return open_xml(scan, fill);
-}
-
 const ScanKind scanner_diondo = {
-	.name = "diondo", .open = diondo_open, .head = diondo_head, .title = "Diondo"};
+	.name = "diondo", .xml = fill, .head = diondo_head, .title = "Diondo"};

@@ -157,16 +157,5 @@ static tomos_status fill(tomos_scan *scan, const char *folder)
 	return status;
 }
 
-static tomos_status elekta_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
-{
-	char *folder;
-	(void)look;
-	(void)o;
-	TRY(folder_of(&folder, scan->path));
-	tomos_status status = fill(scan, folder);
-	mem_free(folder);
-	return status;
-}
-
 const ScanKind scanner_elekta = {
-	.name = "elekta", .open = elekta_open, .head = elekta_head, .title = "Elekta"};
+	.name = "elekta", .folder = fill, .head = elekta_head, .title = "Elekta"};

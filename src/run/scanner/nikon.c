@@ -112,12 +112,5 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 	return TOMOS_OK;
 }
 
-static tomos_status nikon_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
-{
-	(void)look;
-	(void)o;
-	return open_keys(scan, fill);
-}
-
 const ScanKind scanner_nikon = {
-	.name = "nikon", .open = nikon_open, .head = nikon_head, .title = "Nikon X-Tek"};
+	.name = "nikon", .keys = fill, .head = nikon_head, .title = "Nikon X-Tek"};

@@ -73,12 +73,5 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 	return TOMOS_OK;
 }
 
-static tomos_status phoenix_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
-{
-	(void)look;
-	(void)o;
-	return open_keys(scan, fill);
-}
-
 const ScanKind scanner_phoenix = {
-	.name = "phoenix", .open = phoenix_open, .head = phoenix_head, .title = "Phoenix Waygate"};
+	.name = "phoenix", .keys = fill, .head = phoenix_head, .title = "Phoenix Waygate"};

@@ -7,22 +7,38 @@
 #include <stdlib.h>
 #include <strings.h>
 
-tomos_status open_keys(tomos_scan *scan, tomos_status (*fill)(tomos_scan *scan, const Keys *keys))
+static tomos_status open_keys(tomos_scan *scan)
 {
 	Keys keys;
 	TRY(keys_read(&keys, scan->path));
-	tomos_status status = fill(scan, &keys);
+	tomos_status status = scan->kind->keys(scan, &keys);
 	keys_free(&keys);
 	return status;
 }
 
-tomos_status open_xml(tomos_scan *scan, tomos_status (*fill)(tomos_scan *scan, const XmlNode *root))
+static tomos_status open_xml(tomos_scan *scan)
 {
 	XmlNode *root;
 	TRY(xml_read(&root, scan->path));
-	tomos_status status = fill(scan, root);
+	tomos_status status = scan->kind->xml(scan, root);
 	xml_free(root);
 	return status;
+}
+
+static tomos_status open_folder(tomos_scan *scan)
+{
+	char *folder;
+	TRY(folder_of(&folder, scan->path));
+	tomos_status status = scan->kind->folder(scan, folder);
+	mem_free(folder);
+	return status;
+}
+
+tomos_status scanner_open(tomos_scan *scan)
+{
+	if (scan->kind->keys)
+		return open_keys(scan);
+	return scan->kind->xml ? open_xml(scan) : open_folder(scan);
 }
 
 bool head_has(const char *head, const char *text)

@@ -48,11 +48,6 @@ tomos_status numbered_tiffs(
 /* Rejects frames of another size than the scanner's file says. */
 tomos_status scan_size(const tomos_scan *scan, int64_t rows, int64_t columns);
 
-/* Opens a scan whose file has keys and values, or XML: `fill` takes what it says. */
-tomos_status open_keys(tomos_scan *scan, tomos_status (*fill)(tomos_scan *scan, const Keys *keys));
-tomos_status open_xml(
-	tomos_scan *scan, tomos_status (*fill)(tomos_scan *scan, const XmlNode *root));
-
 /* Whether `head` contains the text, in any case. */
 bool head_has(const char *head, const char *text);
 

@@ -294,12 +294,5 @@ done:
 	return status;
 }
 
-static tomos_status skyscan_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
-{
-	(void)look;
-	(void)o;
-	return open_keys(scan, fill);
-}
-
 const ScanKind scanner_skyscan = {
-	.name = "skyscan", .open = skyscan_open, .head = skyscan_head, .title = "Bruker SkyScan"};
+	.name = "skyscan", .keys = fill, .head = skyscan_head, .title = "Bruker SkyScan"};

@@ -413,19 +413,13 @@ static tomos_status open_all(tomos_scan *scan, const char *folder, Setup *s)
 	return status;
 }
 
-static tomos_status varian_open(
-	tomos_scan *scan, const File *look_at, const tomos_source_options *o)
+static tomos_status varian_open(tomos_scan *scan, const char *folder)
 {
 	Setup s = {.lateral = 0};
-	char *folder;
-	(void)look_at;
-	(void)o;
-	TRY(folder_of(&folder, scan->path));
 	tomos_status status = open_all(scan, folder, &s);
-	mem_free(folder);
 	mem_free(s.folder);
 	return status == TOMOS_OK ? take_geometry(scan, &s) : status;
 }
 
 const ScanKind scanner_varian = {
-	.name = "varian", .open = varian_open, .head = varian_head, .title = "Varian"};
+	.name = "varian", .folder = varian_open, .head = varian_head, .title = "Varian"};

@@ -112,12 +112,5 @@ static tomos_status fill(tomos_scan *scan, const XmlNode *root)
 	return scan_notes(scan);
 }
 
-static tomos_status yxlon_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
-{
-	(void)look;
-	(void)o;
-	return open_xml(scan, fill);
-}
-
 const ScanKind scanner_yxlon = {
-	.name = "yxlon", .open = yxlon_open, .head = yxlon_head, .title = "YXLON"};
+	.name = "yxlon", .xml = fill, .head = yxlon_head, .title = "YXLON"};

@@ -258,11 +258,10 @@ static tomos_status fill(tomos_scan *scan, const Ole2 *ole)
 	return scan_notes(scan);
 }
 
-static tomos_status zeiss_open(tomos_scan *scan, const File *look, const tomos_source_options *o)
+static tomos_status zeiss_open(tomos_scan *scan, const char *folder)
 {
 	Ole2 *ole;
-	(void)look;
-	(void)o;
+	(void)folder;
 	TRY(ole2_open(&ole, scan->path));
 	tomos_status status = fill(scan, ole);
 	ole2_close(ole);
@@ -270,4 +269,4 @@ static tomos_status zeiss_open(tomos_scan *scan, const File *look, const tomos_s
 }
 
 const ScanKind scanner_zeiss = {
-	.name = "zeiss", .open = zeiss_open, .head = zeiss_head, .title = "Zeiss Xradia"};
+	.name = "zeiss", .folder = zeiss_open, .head = zeiss_head, .title = "Zeiss Xradia"};
