@@ -10,9 +10,8 @@ CUDA_FAST_COMPILE ?= OFF
 CUDA ?= ON
 # Seconds per target of `make fuzz`.
 FUZZ_SECONDS ?= 60
-# Executions of each instead, where not 0; the same inputs each time, where FUZZ_SEED is not 0.
+# Executions of each instead, where not 0.
 FUZZ_RUNS ?= 0
-FUZZ_SEED ?= 0
 # ON: `make lint` without clang's static analyser, `make sanitize` with fewer tests.
 QUICK ?= OFF
 # Workloads of `make bench`; none: all of them.
@@ -98,7 +97,7 @@ format:
 fuzz:
 	@scripts/setup
 	@$(call build,fuzz) -t fuzz_targets
-	@scripts/fuzz build-fuzz $(FUZZ_SECONDS) $(FUZZ_RUNS) $(FUZZ_SEED)
+	@scripts/fuzz build-fuzz $(FUZZ_SECONDS) $(FUZZ_RUNS)
 
 mutate:
 	@scripts/setup --test

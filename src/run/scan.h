@@ -56,7 +56,8 @@ struct ScanKind {
 	const char *title; /* of a scanner's file */
 	tomos_status (*keys)(tomos_scan *scan, const Keys *keys);
 	tomos_status (*xml)(tomos_scan *scan, const XmlNode *root);
-	tomos_status (*folder)(tomos_scan *scan, const char *folder); /* that of the file, with '/' */
+	tomos_status (*folder)(
+		tomos_scan *scan, const char *folder); /* that of the file, with '/' */
 };
 
 extern const ScanKind scan_nexus, scan_exchange, scan_own, scan_npz, scan_stack, scan_array;

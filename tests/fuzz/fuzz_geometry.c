@@ -56,6 +56,10 @@ static void put_seeds(const char *directory)
 		"geometry = cone\nnumAngles = 2\nnumRows = 3\nnumCols = 5\npixelWidth = 1\n"
 		"pixelHeight = 1\nsod = 2\nsdd = 5\nphis = 0, 9\n");
 	put_text(directory, "matrices.txt", "1 0 0 2\n0 1 0 3\n0 0 1 4\n");
+	put_text(directory, "header.nrrd",
+		"NRRD0004\nProjection Matrix:=1 0 0 2 0 1 0 3 0 0 1 4\nProjection Matrix:=1 0 0 2 "
+		"0 1 0 3 "
+		"0 0 1 4\n");
 	put_text(directory, "rtk.xml",
 		"<RTKThreeDCircularGeometry><SourceToIsocenterDistance>2</"
 		"SourceToIsocenterDistance>"

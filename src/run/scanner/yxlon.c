@@ -112,5 +112,4 @@ static tomos_status fill(tomos_scan *scan, const XmlNode *root)
 	return scan_notes(scan);
 }
 
-const ScanKind scanner_yxlon = {
-	.name = "yxlon", .xml = fill, .head = yxlon_head, .title = "YXLON"};
+const ScanKind scanner_yxlon = {.name = "yxlon", .xml = fill, .head = yxlon_head, .title = "YXLON"};
