@@ -118,39 +118,6 @@ static const FanKernel joseph_back[TAPS] = {fan_back<2, false>, fan_back<3, fals
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Lines of a slice, in order and transposed, with borders. */
-static tomos_status border_slice(tomos_backend *backend, const float *slice, bool pairs, Fan *s)
-{
-	cudaStream_t stream = device_of(backend)->stream;
-	const int floats = pairs ? 2 : 1, outside = 2 * s->border + pairs;
-	float *samples, *transposed;
-	TRY(cuda_scratch(backend, SCRATCH_REORDERED, (int64_t)floats * (s->na + outside) * s->nb,
-		&samples, "a slice with a border"));
-	TRY(cuda_scratch(backend, SCRATCH_ROWS, (int64_t)floats * (s->nb + outside) * s->na,
-		&transposed, "a transposed slice"));
-	Border b = {.from = slice,
-		.to = samples,
-		.n = s->na,
-		.first = -s->border,
-		.pitch = s->na + outside,
-		.rows = s->nb,
-		.along = 1,
-		.across = s->na,
-		.pairs = pairs};
-	launch_border(stream, &b);
-	b.to = transposed;
-	b.n = s->nb;
-	b.pitch = s->nb + outside;
-	b.rows = s->na;
-	b.along = s->na;
-	b.across = 1;
-	launch_border(stream, &b);
-	s->samples = samples;
-	s->transposed = transposed;
-	CUDA_LAUNCHED("projecting a fan");
-	return TOMOS_OK;
-}
-
 static tomos_status run_forward(tomos_backend *backend, const ProjectRequest *what, const Choice *c,
 	Fan *s, const float *slice)
 {
@@ -161,7 +128,11 @@ static tomos_status run_forward(tomos_backend *backend, const ProjectRequest *wh
 	while (parts < FAN_PARTS && rays * parts * 2 <= ENOUGH_THREADS)
 		parts *= 2;
 	s->border = joseph ? (int)BORDER : border_of(taps_of[c->taps]);
-	TRY(border_slice(backend, slice, joseph, s));
+	const int n[2] = {s->na, s->nb};
+	float *bordered[2];
+	TRY(border_slice(backend, slice, n, s->border, 2 * s->border + joseph, joseph, bordered));
+	s->samples = bordered[0];
+	s->transposed = bordered[1];
 	kernel<<<dim3(cuda_blocks(s->model.columns, WIDE, 1 << 30),
 			 cuda_blocks(s->count, FAN_VIEWS, 65535)),
 		dim3(WIDE, FAN_VIEWS, parts), 0, device_of(backend)->stream>>>(*s);

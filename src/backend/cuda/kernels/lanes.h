@@ -12,6 +12,19 @@ enum { WARP = 32, WARPS = 8, SQUARE = 32 };
 /* How the rays of a view are assigned to threads, and which dominant axes occur. */
 enum { LANES_ROWS = 1, LANES_PATCH = 2, LANES_AXIS = 4 /* times 1, 2, 4 for x, y, z */ };
 
+/* Views, and the volume that their rays with dominant axis a sample. */
+typedef struct {
+	KernelGrid grid;
+	KernelModel model;
+	const KernelView *views;
+	const unsigned char *lanes; /* of each view: LANES_... bits */
+	int64_t count;
+	const float *volume; /* b contiguous */
+	int64_t stride[2];   /* along a, c */
+	int a, b, c, nb, nc; /* axes and sizes, where the kernel is not compiled for one axis */
+	float *projections;
+} AxisRays;
+
 /* First pixel of a thread, which has LINES neighbouring ones: of a column or, if its warp is along
  * rows, of a row. Blocks are 32 x 8 LINES or 8 LINES x 32 pixels; warps are along columns or rows,
  * or patches of 8 x 4 LINES. Bands of rows are the slowest index, so that blocks that run
@@ -90,6 +103,26 @@ static inline void make_lanes(const Plan *plan, int64_t view, const void *user, 
 {
 	(void)user;
 	*(unsigned char *)place = lanes_of(&plan->model, &plan->views[view]);
+}
+
+/* All but what depends on the axis. */
+static inline tomos_status axis_rays(
+	tomos_backend *backend, const ProjectRequest *what, AxisRays *s)
+{
+	const Plan *plan = what->plan;
+	const CudaPlan *kept;
+	const void *lanes;
+	TRY(cuda_plan(backend, plan, &kept));
+	TRY(cuda_kept(backend, plan, KEPT_LANES, 1, make_lanes, NULL, &lanes));
+	*s = {.grid = plan->whole,
+		.model = plan->model,
+		.views = kept->views + what->first,
+		.lanes = (const unsigned char *)lanes + what->first,
+		.count = what->count,
+		.projections = what->projections};
+	memcpy(s->grid.low, what->box.low, sizeof s->grid.low);
+	memcpy(s->grid.high, what->box.high, sizeof s->grid.high);
+	return TOMOS_OK;
 }
 
 /* The volume for rays along `axis` and its strides along a and c; b is contiguous: x or, for rays

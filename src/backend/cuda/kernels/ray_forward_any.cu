@@ -18,17 +18,6 @@ enum { SEGMENT = 32 };
 
 typedef enum { JOSEPH, LINE } Weights;
 
-typedef struct {
-	KernelGrid grid;
-	KernelModel model;
-	const KernelView *views;
-	const unsigned char *lanes; /* of each view: LANES_... bits */
-	int64_t count;
-	const float *volume; /* b contiguous */
-	int64_t stride[2];   /* along a, c */
-	float *projections;
-} Rays;
-
 /* Slopes p, q of a ray along b and c, in voxels per plane; LINE: steep_p, steep_q are 1 /
  * |slope|. */
 typedef struct {
@@ -107,7 +96,7 @@ static __device__ bool is_inside(double p, double slope, int n)
  * warp. */
 template <Weights W, int A>
 static __device__ float follow(
-	const Rays *s, const KernelWalk *walk, int first, int last, int start, int stop)
+	const AxisRays *s, const KernelWalk *walk, int first, int last, int start, int stop)
 {
 	const int b = A == 0 ? 1 : 0, c = A == 2 ? 1 : 2;
 	const int nb = (int)(s->grid.high[b] - s->grid.low[b]);
@@ -162,7 +151,8 @@ static __device__ KernelWalk walk_of(
 }
 
 template <Weights W, int A>
-static __global__ void __launch_bounds__(WARP *WARPS) ray_forward(const __grid_constant__ Rays s)
+static __global__ void __launch_bounds__(WARP *WARPS)
+	ray_forward(const __grid_constant__ AxisRays s)
 {
 	int64_t view = blockIdx.y, row, column;
 	int lanes = s.lanes[view];
@@ -222,12 +212,13 @@ static bool ray_applies(const ProjectRequest *what, CudaNotes *notes)
 	return !(joseph && model->clamp) && what->count <= 65535;
 }
 
-static tomos_status run_axis(tomos_backend *backend, const ProjectRequest *what, Rays *s, int axis)
+static tomos_status run_axis(
+	tomos_backend *backend, const ProjectRequest *what, AxisRays *s, int axis)
 {
 	cudaStream_t stream = device_of(backend)->stream;
 	TRY(axis_volume(backend, what, axis, &s->volume, s->stride));
 	dim3 blocks = pixel_blocks<1>(what);
-	typedef void (*RayKernel)(const Rays s);
+	typedef void (*RayKernel)(const AxisRays s);
 	static const RayKernel kernels[2][3] = {
 		{ray_forward<JOSEPH, 0>, ray_forward<JOSEPH, 1>, ray_forward<JOSEPH, 2>},
 		{ray_forward<LINE, 0>, ray_forward<LINE, 1>, ray_forward<LINE, 2>}};
@@ -240,19 +231,8 @@ static tomos_status run_axis(tomos_backend *backend, const ProjectRequest *what,
 static tomos_status ray_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *)
 {
-	const Plan *plan = what->plan;
-	const CudaPlan *kept;
-	TRY(cuda_plan(backend, plan, &kept));
-	const void *lanes;
-	TRY(cuda_kept(backend, plan, KEPT_LANES, 1, make_lanes, NULL, &lanes));
-	Rays s = {.grid = plan->whole,
-		.model = plan->model,
-		.views = kept->views + what->first,
-		.lanes = (const unsigned char *)lanes + what->first,
-		.count = what->count,
-		.projections = what->projections};
-	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
-	memcpy(s.grid.high, what->box.high, sizeof s.grid.high);
+	AxisRays s;
+	TRY(axis_rays(backend, what, &s));
 	int axes = *notes_of<int>(notes);
 	for (int a = 0; a < 3; a++)
 		if (axes & (1 << a))

@@ -73,32 +73,11 @@ static tomos_status run_forward(tomos_backend *backend, const ProjectRequest *wh
 	Plane *s, const float *slice)
 {
 	cudaStream_t stream = device_of(backend)->stream;
-	int64_t wide = s->na + 2 * BORDER + 1, high = s->nb + 2 * BORDER + 1,
-		floats = floats_of(c->taps);
-	float *samples, *transposed;
-	TRY(cuda_scratch(backend, SCRATCH_REORDERED, floats * wide * s->nb, &samples,
-		"a slice with a border"));
-	TRY(cuda_scratch(
-		backend, SCRATCH_ROWS, floats * high * s->na, &transposed, "a transposed slice"));
-	Border b = {.from = slice,
-		.to = samples,
-		.n = s->na,
-		.first = -BORDER,
-		.pitch = (int)wide,
-		.rows = s->nb,
-		.along = 1,
-		.across = s->na,
-		.pairs = c->taps == LINEAR};
-	launch_border(stream, &b);
-	b.to = transposed;
-	b.n = s->nb;
-	b.pitch = (int)high;
-	b.rows = s->na;
-	b.along = s->na;
-	b.across = 1;
-	launch_border(stream, &b);
-	s->samples = samples;
-	s->transposed = transposed;
+	const int n[2] = {s->na, s->nb};
+	float *bordered[2];
+	TRY(border_slice(backend, slice, n, BORDER, 2 * BORDER + 1, c->taps == LINEAR, bordered));
+	s->samples = bordered[0];
+	s->transposed = bordered[1];
 	if (s->columns * what->count < FEW_RAYS)
 		few[weights_of(what)]
 		   [c->taps]<<<dim3(cuda_blocks(s->columns, WIDE, 1 << 30), (unsigned)what->count),

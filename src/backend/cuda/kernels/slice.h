@@ -150,6 +150,30 @@ static void launch_border(cudaStream_t stream, const Border *b)
 		0, stream>>>(*b);
 }
 
+/* The lines of a slice of na x nb pixels, in order and transposed, each with `border` zeros before it
+ * and outside - border after it. */
+static tomos_status border_slice(tomos_backend *backend, const float *slice, const int n[2],
+	int border, int outside, bool pairs, float *bordered[2])
+{
+	static const int names[2] = {SCRATCH_REORDERED, SCRATCH_ROWS};
+	for (int i = 0; i < 2; i++) {
+		const int pitch = n[i] + outside, rows = n[1 - i];
+		TRY(cuda_scratch(backend, names[i], (int64_t)(pairs ? 2 : 1) * pitch * rows,
+			&bordered[i], "a slice with a border"));
+		const Border b = {.from = slice,
+			.to = bordered[i],
+			.n = n[i],
+			.first = -border,
+			.pitch = pitch,
+			.rows = rows,
+			.along = i ? n[0] : 1,
+			.across = i ? 1 : n[0],
+			.pairs = pairs};
+		launch_border(device_of(backend)->stream, &b);
+	}
+	return TOMOS_OK;
+}
+
 /* Whether a ray is parallel to an axis, up to rounding; as in kernel_ray. */
 static __device__ bool is_level(double slope)
 {

@@ -140,7 +140,7 @@ static __device__ __forceinline__ void gather(const Rates &rates, const Place &p
 /* The same for windows of any size, of which any part may be outside the box: planes first .. last
  * - 1. i0, j0: voxel at place.at. */
 template <Weighting W>
-static __device__ __forceinline__ void gather_checked(const Gathers &s, const Rates &rates,
+static __device__ __forceinline__ void gather_checked(const AxisRays &s, const Rates &rates,
 	const Place &place, int i0, int j0, int first, int last, float sum[PIXELS])
 {
 	for (int k = first; k < last; k++) {
@@ -162,8 +162,8 @@ static __device__ __forceinline__ void gather_checked(const Gathers &s, const Ra
 
 /* Calls gather with windows of nb x nc voxels or more. */
 template <Weighting W>
-static __device__ __forceinline__ void gather_window(
-	const Gathers &s, const Rates &rates, const Place &place, int nb, int nc, float sum[PIXELS])
+static __device__ __forceinline__ void gather_window(const AxisRays &s, const Rates &rates,
+	const Place &place, int nb, int nc, float sum[PIXELS])
 {
 	const int sc = (int)s.stride[1];
 	const float *volume = (const float *)s.volume;
@@ -186,7 +186,7 @@ static __device__ __forceinline__ void gather_window(
 /* ---- rays ------------------------------------------------------------------------------------ */
 
 /* Start of a segment. i, j: voxel at place.at. */
-static __device__ Place place_of(const Gathers *s, const Path *path, int k0, int *i, int *j)
+static __device__ Place place_of(const AxisRays *s, const Path *path, int k0, int *i, int *j)
 {
 	const double p = path->base[0] + k0 * path->slope[0] - (double)s->grid.low[s->b];
 	const double q = path->base[1] + k0 * path->slope[1] - (double)s->grid.low[s->c];
@@ -218,7 +218,7 @@ static __device__ bool is_inside(float p, float slope, float reach, int i, int w
 
 template <Weighting W>
 static __device__ __forceinline__ void follow(
-	const Gathers *s, const Path *path, int first, int last, float total[PIXELS])
+	const AxisRays *s, const Path *path, int first, int last, float total[PIXELS])
 {
 	const bool small = s->stride[1] <= INT32_MAX / (4 * SEGMENT); /* offsets fit into int */
 	for (int k0 = first; k0 <= last; k0 += SEGMENT) {
@@ -249,7 +249,7 @@ static __device__ __forceinline__ void follow(
 
 template <Weighting W>
 static __global__ void __launch_bounds__(WARP *WARPS, 3)
-	any_forward(const __grid_constant__ Gathers s)
+	any_forward(const __grid_constant__ AxisRays s)
 {
 	const int64_t view = blockIdx.y;
 	const int lanes = s.lanes[view];
@@ -352,14 +352,14 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 
 static auto kernel_of(Weighting weighting)
 {
-	typedef void (*Kernel)(const Gathers s);
+	typedef void (*Kernel)(const AxisRays s);
 	static const Kernel kernels[] = {any_forward<LEVEL>, any_forward<CONSTANT>,
 		any_forward<DEPTH>, any_forward<RAY>, any_forward<NEAR>};
 	return kernels[weighting];
 }
 
-static tomos_status run_axis(
-	tomos_backend *backend, const ProjectRequest *what, Gathers s, const Notes *found, int axis)
+static tomos_status run_axis(tomos_backend *backend, const ProjectRequest *what, AxisRays s,
+	const Notes *found, int axis)
 {
 	TRY(axis_volume(backend, what, axis, &s.volume, s.stride));
 	s.a = axis;
@@ -378,20 +378,9 @@ static tomos_status run_axis(
 static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *)
 {
-	const Plan *plan = what->plan;
 	const Notes *found = notes_of<Notes>(notes);
-	const CudaPlan *kept;
-	const void *lanes;
-	TRY(cuda_plan(backend, plan, &kept));
-	TRY(cuda_kept(backend, plan, KEPT_LANES, 1, make_lanes, NULL, &lanes));
-	Gathers s = {.grid = plan->whole,
-		.model = plan->model,
-		.views = kept->views + what->first,
-		.lanes = (const unsigned char *)lanes + what->first,
-		.count = what->count,
-		.projections = what->projections};
-	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
-	memcpy(s.grid.high, what->box.high, sizeof s.grid.high);
+	AxisRays s;
+	TRY(axis_rays(backend, what, &s));
 	for (int a = 0; a < 3; a++)
 		if (found->axes & (1 << a))
 			TRY(run_axis(backend, what, s, found, a));

@@ -8,18 +8,6 @@
 
 enum { PIXELS = 2 /* of a thread */ };
 
-typedef struct {
-	KernelGrid grid;
-	KernelModel model;
-	const KernelView *views;
-	const unsigned char *lanes; /* of each view: LANES_... bits */
-	int64_t count;
-	const float *volume; /* b contiguous */
-	int64_t stride[2];   /* along a, c */
-	int a, b, c, nb, nc;
-	float *projections;
-} Gathers;
-
 /* Derivatives along b and c of the distances of a voxel from the middle of the pixels, in pixels
  * across (u) and along (v) the pair, both times the depth; of the depth; and of the distance from
  * the source. `step`: voxel size along a, b, c. */
@@ -75,7 +63,7 @@ static __device__ KernelRay ray_of(
 
 /* From the rays of the diagonal neighbours. They meet in the source or are parallel. */
 static __device__ void set_reach(
-	const Gathers *s, const KernelView *k, const Pair *pair, const KernelRay *ray, Path *path)
+	const AxisRays *s, const KernelView *k, const Pair *pair, const KernelRay *ray, Path *path)
 {
 	const double rate = 1 / ray->direction[s->a], far = 0.5 * (PIXELS + 1);
 	double most[2] = {0, 0};
@@ -99,7 +87,7 @@ static __device__ void set_reach(
 	}
 }
 
-static __device__ void set_planes(const Gathers *s, const KernelRay *ray, Path *path)
+static __device__ void set_planes(const AxisRays *s, const KernelRay *ray, Path *path)
 {
 	const double rate = 1 / ray->direction[s->a], low = (double)s->grid.low[s->a],
 		     high = (double)(s->grid.high[s->a] - 1);
@@ -126,7 +114,7 @@ static __device__ void set_planes(const Gathers *s, const KernelRay *ray, Path *
 
 /* In double: u and v are differences of large terms. */
 static __device__ void set_rates(
-	const Gathers *s, const KernelView *k, const Pair *pair, const KernelRay *ray, Path *path)
+	const AxisRays *s, const KernelView *k, const Pair *pair, const KernelRay *ray, Path *path)
 {
 	const double longer = ray->length / ray->direction[s->a]; /* signed */
 	Rates *r = &path->rates;
@@ -153,7 +141,7 @@ static __device__ void set_rates(
 
 /* Whether the dominant axis of the ray of the first pixel is s->a. */
 static __device__ bool set_path(
-	const Gathers *s, const KernelView *k, int lanes, int64_t row, int64_t column, Path *path)
+	const AxisRays *s, const KernelView *k, int lanes, int64_t row, int64_t column, Path *path)
 {
 	const KernelRay first = kernel_ray(&s->grid, k, row, column);
 	if (kernel_dominant(&first) != s->a)
