@@ -36,8 +36,8 @@ void row_heading(const tomos_option *row, char text[160])
 	snprintf(text + at, 160 - (size_t)at, "--%s%s%s", name, value[0] ? " " : "", value);
 }
 
-/* What the row needs, unless the defaults satisfy it, here or in another group of the command that
- * has an option of that name. */
+/* The requirement of an option, for example "needs --rings vo"; empty if defaults satisfy it. The
+ * option that is needed may be in any group of the command's options. */
 static void help_needs(const command *c, const tomos_option *row, char text[256])
 {
 	settings plain;

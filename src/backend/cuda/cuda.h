@@ -163,7 +163,7 @@ tomos_status cuda_ahead_end(const tomos_backend *backend);
  * allows. */
 tomos_status cuda_scratch(
 	tomos_backend *backend, int which, int64_t count, float **data, const char *what);
-/* Compute capability of the current GPU times ten, or the value of TOMOS_CUDA if that is less. */
+/* Compute capability of the current GPU times ten, or TOMOS_CUDA (such as 80) if that is less. */
 int cuda_level(void);
 /* Largest shared memory of a block on the current GPU, in bytes; whether it has so much. */
 int cuda_most_shared(void);

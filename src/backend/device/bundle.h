@@ -1,5 +1,5 @@
-/* Bundles of views with nearly parallel rays. Pixels along a ray of the bundle fall on few detector
- * columns in all its views. */
+/* Bundles of views with nearly parallel rays. Voxels along a ray of the bundle project to few
+ * detector columns in each of its views. */
 #ifndef TOMOS_BACKEND_DEVICE_BUNDLE_H
 #define TOMOS_BACKEND_DEVICE_BUNDLE_H
 

@@ -101,8 +101,8 @@ static int64_t slab_groups(const Slab *s)
 	return parts(s->axis == 0 ? s->count : s->across, ACROSS);
 }
 
-/* Copies ACROSS voxel columns along z to the slab, neighbours along x: each row of the volume that
- * is read has some voxels of all of them. */
+/* Copies columns of voxels (along z) to the slab, ACROSS neighbours along x at a time: each row of
+ * the volume that is read has voxels of all of them. */
 static void fill_columns(void *user, int64_t index)
 {
 	const Slab *s = user;

@@ -117,8 +117,8 @@ static __device__ __forceinline__ void rows_copy(
 					from + i / L::LINE * quads + i % L::LINE, sizeof(float4));
 }
 
-/* Starts the copies of VIEWS views from `first` on and sets up their RowsView; each view is
- * assigned to an equal number of threads. */
+/* Starts the copies of VIEWS views from `first` on to shared memory and sets up their RowsView;
+ * each view is assigned to an equal number of threads. */
 template <int QUADS>
 static __device__ void rows_bring(
 	const Rows *s, float4 *data, RowsView *table, int a0, int b0, int group, int first)
@@ -175,8 +175,8 @@ static __device__ __forceinline__ void rows_square(
 	rows_column<QUADS, LOWEST, 3>(sums, at, inverse, from);
 }
 
-/* Adds one view to the square whose first pixel is (da, db) of the block. NARROW: the hat's half
- * width is less than one column. */
+/* Adds one view to the square whose first pixel is (da, db) of the block. NARROW: half the width
+ * of the triangular weights is less than one column. */
 template <int QUADS, bool NARROW>
 static __device__ __forceinline__ void rows_add_view(
 	float4 sums[4][QUADS], const RowsView *table, const float4 *data, float da, float db)
