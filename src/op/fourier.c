@@ -35,8 +35,8 @@ static tomos_status check(const tomos_backend *backend, const Plan *plan, double
 			why);
 	if (!backend->type->fourier)
 		return fail(TOMOS_UNSUPPORTED,
-			"the %s backend does not project by Fourier transforms; the cpu and cuda "
-			"backends do",
+			"the %s backend does not project by Fourier transforms; the cpu, cuda and "
+			"opencl backends do",
 			backend->type->name);
 	if (!(accuracy >= FOURIER_FINEST && accuracy <= FOURIER_COARSEST))
 		return fail(TOMOS_BAD_VALUE,
