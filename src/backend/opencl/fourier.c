@@ -7,7 +7,7 @@
  */
 #include "backend/opencl/fourier.h"
 
-enum { MOST_PAIRS = 8 };
+enum { MOST_PAIRS = 4 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
