@@ -180,7 +180,7 @@ static const OpType fourier_type = {.forward = fourier_forward,
 	.normal = fourier_normal};
 
 tomos_status op_fourier(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
-	const tomos_geometry *scan, double accuracy)
+	const tomos_geometry *scan, const tomos_projector_options *options)
 {
 	KernelModel model = {.weight = WEIGHT_RAY};
 	tomos_op *made;
@@ -196,6 +196,6 @@ tomos_status op_fourier(tomos_op **op, tomos_backend *backend, const tomos_grid 
 	op_place(made, grid, scan, &model);
 	tomos_status status = plan_make(&own->plan, grid, scan, &model);
 	if (status == TOMOS_OK)
-		status = open_transform(made, accuracy);
+		status = open_transform(made, options->accuracy);
 	return op_finish(op, made, status);
 }
