@@ -259,6 +259,30 @@ static void masked(void **state)
 	scan_free(&s);
 }
 
+/* Weights of views are those of all their rays. */
+static void weighted(void **state)
+{
+	static Scan s;
+	static Run direct, fourier;
+	static float weights[VIEWS][SLICES][WIDE];
+	tomos_algebraic_options o = tomos_algebraic_defaults();
+	const tomos_array array = tomos_array_of(&weights[0][0][0], VIEWS, SLICES, WIDE);
+	(void)state;
+	scan_make(&s, WIDE);
+	for (int64_t i = 0; i < VIEWS * SLICES * WIDE; i++)
+		(&weights[0][0][0])[i] = (float)(1 + i / (SLICES * WIDE) % 7);
+	o.iterations = 4;
+	o.ray_weights = &array;
+	run(&direct, &s, "cgls", "direct", &o);
+	run(&fourier, &s, "cgls", "auto", &o);
+	assert_string_equal(fourier.kernel, "fourier_normal");
+	compare("cgls with weights of views", &direct, &fourier, o.iterations);
+	weights[5][1][3] += 1;
+	run(&fourier, &s, "cgls", "auto", &o);
+	assert_string_equal(fourier.kernel, "fourier");
+	scan_free(&s);
+}
+
 /* Without noise the residual falls to rounding error, after which more iterations would only add
  * errors. */
 static void exact_data(void **state)
@@ -309,7 +333,8 @@ static void rejected(void **state)
 	for (int64_t i = 0; i < VIEWS * SLICES * WIDE; i++)
 		(&s.b[0][0][0])[i] = fabsf((&s.b[0][0][0])[i]);
 	bad.ray_weights = &views;
-	REJECTED(attempt(&s, "cgls", bad), TOMOS_UNSUPPORTED, "--ray-weights");
+	REJECTED(attempt(&s, "cgls", bad), TOMOS_UNSUPPORTED,
+		"--ray-weights that differ within a view");
 	bad = o;
 	bad.stop = "ncp";
 	REJECTED(attempt(&s, "cgls", bad), TOMOS_UNSUPPORTED, "--stop ncp");
@@ -332,5 +357,6 @@ static void rejected(void **state)
 	scan_free(&narrow);
 }
 
-#define TESTS(T) T(kernel), T(lengths), T(iterates), T(masked), T(exact_data), T(rejected)
+#define TESTS(T) \
+	T(kernel), T(lengths), T(iterates), T(masked), T(weighted), T(exact_data), T(rejected)
 TEST_MAIN(TESTS, open_backend, close_backend)
