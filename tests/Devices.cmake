@@ -3,9 +3,9 @@
 set(device_fast test_adjoint test_kernels test_truth test_orientation test_hard_views test_filters
 	test_analytic_calls test_algebraic test_algebraic_run test_checkpoint test_counts test_vectors
 	test_opencl test_matrix_device test_composite test_art test_stack_kernels test_tune test_fans
-	test_split_symmetry test_prep_device test_resident test_truncation)
+	test_split_symmetry test_prep_device test_resident test_truncation test_fourier test_normal)
 # Some of them once more on two devices, which may be the same one.
-set(devices_fast test_adjoint test_kernels)
+set(devices_fast test_adjoint test_kernels test_fourier)
 set(devices_long test_hard_views test_truth test_orientation test_analytic)
 set(device_long test_anisotropic test_analytic test_analytic_space test_analytic_steps test_analytic_angles
 	test_analytic_views
@@ -40,8 +40,8 @@ endfunction()
 
 if(TARGET tomos_cuda)
 	tomos_cuda_tests(cuda cuda ${device_fast} ${device_long} test_half test_quarter test_split test_borderline
-		test_stack_rows test_step test_fourier test_normal test_random_views)
-	tomos_cuda_tests(cuda_two cuda:0,0 ${devices_fast} ${devices_long} test_fourier)
+		test_stack_rows test_step test_random_views)
+	tomos_cuda_tests(cuda_two cuda:0,0 ${devices_fast} ${devices_long})
 endif()
 
 # Modules once more, with every call of the device's library wrapped, so that each can be made to fail; the names

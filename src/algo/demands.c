@@ -93,6 +93,7 @@ void demand_vectors(const Demand *d, double *volumes, double *projections)
 
 bool demand_normal(const Demand *d)
 {
-	return uses(d, "normal") && !is(d->o->normal, "direct") && !d->rays &&
-	       !is(d->o->stop, "ncp") && (!uses(d, "weights") || is(d->o->weights, "landweber"));
+	bool weighted = uses(d, "weights") && (d->rays || !is(d->o->weights, "landweber"));
+	return uses(d, "normal") && !is(d->o->normal, "direct") && !is(d->o->stop, "ncp") &&
+	       !weighted;
 }

@@ -21,17 +21,6 @@ const KernelRow kernel_rows[KERNEL_COUNT] = {
 };
 #undef KERNEL
 
-#define KERNEL(id, name, family, weights, help) "|" name
-static const char kernel_list[] =
-#include "kernel/kernels.def"
-	"|fourier";
-#undef KERNEL
-
-const char *tomos_projector_names(void)
-{
-	return kernel_list + 1;
-}
-
 const char *tomos_backend_names(void)
 {
 	return "auto" BACKENDS(BACKEND_NAME);

@@ -43,6 +43,16 @@ int64_t fourier_period(const FourierSpec *spec)
 	return (int64_t)fmin(most, 0x1p40) + FOURIER_REACH;
 }
 
+FourierSpec fourier_twice(const FourierSpec *spec)
+{
+	FourierSpec twice = *spec;
+	twice.period = fft_length(fourier_period(spec));
+	for (int a = 0; a < 2; a++)
+		twice.n[a] = 2 * spec->n[a] - 1;
+	twice.n[2] = 1;
+	return twice;
+}
+
 double fourier_oversampling(double accuracy)
 {
 	return accuracy >= 5e-5 ? 1.25 : accuracy >= 5e-6 ? 1.5 : 2;

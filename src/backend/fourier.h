@@ -42,6 +42,8 @@ typedef struct {
 	FourierResponse response;
 	double accuracy; /* of the weights, relative to the largest */
 	int64_t period;  /* 0: that of fourier_period */
+	int64_t memory;  /* bytes that it may take on a device; 0: what is free, or the limit of
+	                    the backend */
 } FourierSpec;
 
 typedef struct Fourier Fourier;
@@ -60,6 +62,9 @@ void fourier_span(const FourierView *view, const int64_t n[3], double *low, doub
 
 /* The least period for which no voxel wraps around onto the detector. */
 int64_t fourier_period(const FourierSpec *spec);
+
+/* A slice of all distances of two voxels, onto which the kernel of A'A is back projected. */
+FourierSpec fourier_twice(const FourierSpec *spec);
 
 /* Cells of the frequency plane per voxel. With few of them the window is wide and its transform
  * small at the edge of a slice, where rounding errors grow accordingly. */

@@ -4,11 +4,10 @@
 #define TOMOS_BACKEND_FOURIER_WINDOW_H
 
 #include "backend/fourier.h"
+#include "kernel/fourier.h"
 
 enum {
-	SPREAD_LEAST = 4, /* taps of a window */
-	SPREAD_MOST = 12,
-	SPREAD_PITCH = 16, /* floats of a row of the polynomials */
+	SPREAD_LEAST = 4,  /* taps of a window */
 	SPREAD_DEGREE = 15 /* highest of the polynomials */
 };
 

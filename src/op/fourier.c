@@ -35,8 +35,8 @@ static tomos_status check(const tomos_backend *backend, const Plan *plan, double
 			why);
 	if (!backend->type->fourier)
 		return fail(TOMOS_UNSUPPORTED,
-			"the %s backend does not project by Fourier transforms; the cpu and cuda "
-			"backends do",
+			"the %s backend does not project by Fourier transforms; the cpu, cuda and "
+			"opencl backends do",
 			backend->type->name);
 	if (!(accuracy >= FOURIER_FINEST && accuracy <= FOURIER_COARSEST))
 		return fail(TOMOS_BAD_VALUE,
@@ -163,12 +163,47 @@ static tomos_status fourier_part(
 	return open_transform(part, whole->accuracy);
 }
 
+/* Weights of rays become factors of the views, unless they differ within a view. */
+static tomos_status weigh_view(
+	const Space *image, const float *rays, float *host, FourierView *view, bool *same)
+{
+	const tomos_array array = tomos_array_of(host, 1, 1, image->count);
+	TRY(vector_download(image, rays, &array));
+	for (int64_t i = 1; i < image->count && *same; i++)
+		*same = host[i] == host[0];
+	view->weight *= host[0];
+	return TOMOS_OK;
+}
+
+static tomos_status weigh_views(const tomos_op *op, NormalRequest *request, FourierSpec *spec)
+{
+	FourierView *views = (FourierView *)(uintptr_t)spec->views;
+	const int64_t pixels = spec->rows * spec->columns;
+	const Space image = {
+		.backend = op->range.backend, .shape = {1, 1, pixels}, .count = pixels};
+	float *host;
+	bool same = true;
+	tomos_status status = TOMOS_OK;
+	TRY(mem_alloc(&host, pixels, sizeof *host, "the weights of a view"));
+	for (int64_t i = 0; i < spec->count && same && status == TOMOS_OK; i++)
+		status = weigh_view(&image, request->rays + i * pixels, host, &views[i], &same);
+	mem_free(host);
+	if (!same)
+		snprintf(request->why, sizeof request->why,
+			"with --ray-weights that differ within a view A'A is no convolution");
+	return status;
+}
+
 static tomos_status fourier_normal(const tomos_op *op, NormalRequest *request, tomos_op **normal)
 {
 	const FourierOp *own = op->own;
 	FourierSpec spec;
+	tomos_status status = TOMOS_OK;
 	TRY(make_spec(&spec, &own->plan, RESPONSE_LINE, own->accuracy));
-	tomos_status status = op_convolution(normal, &op->domain, &spec, request);
+	if (request->rays)
+		status = weigh_views(op, request, &spec);
+	if (status == TOMOS_OK)
+		status = op_convolution(normal, &op->domain, &spec, request);
 	free_spec(&spec);
 	return status;
 }
@@ -180,7 +215,7 @@ static const OpType fourier_type = {.forward = fourier_forward,
 	.normal = fourier_normal};
 
 tomos_status op_fourier(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
-	const tomos_geometry *scan, double accuracy)
+	const tomos_geometry *scan, const tomos_projector_options *options)
 {
 	KernelModel model = {.weight = WEIGHT_RAY};
 	tomos_op *made;
@@ -196,6 +231,6 @@ tomos_status op_fourier(tomos_op **op, tomos_backend *backend, const tomos_grid 
 	op_place(made, grid, scan, &model);
 	tomos_status status = plan_make(&own->plan, grid, scan, &model);
 	if (status == TOMOS_OK)
-		status = open_transform(made, accuracy);
+		status = open_transform(made, options->accuracy);
 	return op_finish(op, made, status);
 }

@@ -151,22 +151,21 @@ static tomos_status fill(tomos_op *op, const tomos_op *A, const float *b)
 	TRY(vector_dot(&A->range, b, b, &own->square));
 	TRY(vector_fill(&own->volume, 0, own->data));
 	TRY(op_adjoint(A, b, own->data + own->volume.count));
-	TRY(apply_mask(own, own->data + own->volume.count));
 	return vector_fill(&own->number, 1, own->data + 2 * own->volume.count);
 }
 
-tomos_status op_normal(tomos_op **made, const float **data, const tomos_op *A, const float *b,
-	NormalRequest *request)
+tomos_status op_normal(tomos_op **made, const float **data, const tomos_op *A,
+	const tomos_op *projector, const float *b, NormalRequest *request)
 {
 	tomos_op *normal = NULL;
 	*made = NULL;
-	if (A->type->normal)
-		TRY(A->type->normal(A, request, &normal));
+	if (projector->type->normal)
+		TRY(projector->type->normal(projector, request, &normal));
 	else
 		snprintf(request->why, sizeof request->why,
 			"A'A of the operator (%s) is not known without projections; that of "
 			"--forward fourier is",
-			A->description);
+			projector->description);
 	if (!normal)
 		return TOMOS_OK;
 	const int64_t range[3] = {1, 1, 2 * A->domain.count + 1};

@@ -29,6 +29,7 @@ typedef struct {
  * the operator. */
 typedef struct {
 	const float *mask;
+	const float *rays; /* square roots of the weights of rays; NULL: none */
 	bool automatic;
 	char why[256]; /* result: why there is none */
 } NormalRequest;
@@ -155,16 +156,27 @@ tomos_status op_pose(
 tomos_status op_pose_along(
 	const tomos_op *op, const float *x, const double *directions, int count, float *images);
 
-/* An operator with the inner products of A, but without projections: see op/normal.c. `data` is b
- * in its range, borrowed from it; *made NULL: A has no normal operator. */
-tomos_status op_normal(tomos_op **made, const float **data, const tomos_op *A, const float *b,
-	NormalRequest *request);
+/* An operator with the inner products of A, but without projections: see op/normal.c. A is
+ * `projector` with the mask and the weights of the request, which b has, too. `data` is b in its
+ * range, borrowed from it; *made NULL: there is no normal operator. */
+tomos_status op_normal(tomos_op **made, const float **data, const tomos_op *A,
+	const tomos_op *projector, const float *b, NormalRequest *request);
+
+/* A projector of both directions that is no row of kernels.def. */
+typedef struct {
+	const char *name;
+	tomos_status (*open)(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
+		const tomos_geometry *scan, const tomos_projector_options *options);
+	/* Upper bound on its memory. */
+	double (*bytes)(const tomos_geometry *scan, const tomos_grid *grid, double accuracy);
+} ProjectorPair;
+
+/* The one that the options select; NULL: none. */
+const ProjectorPair *projector_pair(const tomos_projector_options *options);
 
 /* The projector 'fourier'. */
 tomos_status op_fourier(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
-	const tomos_geometry *scan, double accuracy);
-/* Whether the options select it, in both directions. */
-bool projector_is_fourier(const tomos_projector_options *options);
+	const tomos_geometry *scan, const tomos_projector_options *options);
 /* Why a backend has no such projector for these rays; NULL: it has. */
 const char *fourier_rejects(const tomos_backend *backend, const RayClass *rays, bool planar);
 /* The backend's part of it, for another response. */

@@ -5,6 +5,32 @@
 
 OPTION_VALUES(projector_values, TOMOS_PROJECTOR_OPTIONS);
 
+/* Names of projectors: the rows of kernels.def, then those of PAIRS(name, open, bytes). */
+#define PAIRS(P) P("fourier", op_fourier, fourier_bytes)
+#define KERNEL(id, name, family, weights, help) "|" name
+#define PAIR_NAME(name, open, bytes) "|" name
+static const char names[] =
+#include "kernel/kernels.def"
+	PAIRS(PAIR_NAME);
+#undef KERNEL
+
+const char *tomos_projector_names(void)
+{
+	return names + 1;
+}
+
+const ProjectorPair *projector_pair(const tomos_projector_options *o)
+{
+#define PAIR_ROW(name, open, bytes) {name, open, bytes},
+	static const ProjectorPair pairs[] = {PAIRS(PAIR_ROW)};
+	const char *back = o->back && *o->back ? o->back : o->forward;
+	for (int i = 0; i < COUNT(pairs); i++)
+		if (o->forward && strcmp(o->forward, pairs[i].name) == 0 &&
+			strcmp(back, o->forward) == 0)
+			return &pairs[i];
+	return NULL;
+}
+
 typedef struct {
 	Plan plan;
 	int forward, back;
@@ -180,22 +206,17 @@ tomos_status projector_choose(
 	TRY(choice_find("forward projector", tomos_projector_names(), o->forward, forward));
 	TRY(choice_find(
 		"back projector", tomos_projector_names(), same ? o->forward : o->back, back));
-	if (*forward == KERNEL_COUNT || *back == KERNEL_COUNT)
+	if (*forward >= KERNEL_COUNT || *back >= KERNEL_COUNT)
 		return fail(TOMOS_UNSUPPORTED,
-			"the projector 'fourier' is a pair of its own, in one process and not as a "
-			"stored matrix");
+			"the projector '%s' is a pair of its own, in one process and not as a "
+			"stored matrix",
+			*forward >= KERNEL_COUNT ? o->forward : o->back);
 	TRY(choice_find("boundary", projector_values.boundary, o->boundary, &index));
 	model->clamp = index == 1;
 	TRY(choice_find("voxel_interpolation", projector_values.voxel_interpolation,
 		o->voxel_interpolation, &index));
 	model->nearest = index == 1;
 	return TOMOS_OK;
-}
-
-bool projector_is_fourier(const tomos_projector_options *o)
-{
-	bool same = !o->back || !*o->back || strcmp(o->back, "fourier") == 0;
-	return o->forward && strcmp(o->forward, "fourier") == 0 && same;
 }
 
 tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
@@ -206,9 +227,10 @@ tomos_status tomos_op_projector(tomos_op **op, tomos_backend *backend, const tom
 		return fail(TOMOS_BAD_VALUE, "a projector needs a backend, a grid and a geometry");
 	tomos_projector_options o = tomos_projector_defaults();
 	TRY(options_take(&o, options, "projector"));
-	if (projector_is_fourier(&o)) {
+	const ProjectorPair *pair = projector_pair(&o);
+	if (pair) {
 		TRY(options_need("projector", &o, NULL));
-		return op_fourier(op, backend, grid, scan, o.accuracy);
+		return pair->open(op, backend, grid, scan, &o);
 	}
 	Projector choice = {.forward = 0};
 	KernelModel model = {.weight = WEIGHT_RAY};

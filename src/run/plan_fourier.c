@@ -61,10 +61,11 @@ double run_fourier_bytes(const FileRun *r, int64_t count)
 	double times = r->backend->device != 0 ? 2 : 1;
 	grid.n[2] = count;
 	(void)options_take(&projector, r->job->projector, "projector");
-	if (r->iterates && !projector_is_fourier(&projector))
+	const ProjectorPair *pair = projector_pair(&projector);
+	if (r->iterates && !pair)
 		return 0;
 	if (r->iterates)
-		return times * fourier_bytes(g, &grid, projector.accuracy) +
+		return times * pair->bytes(g, &grid, projector.accuracy) +
 		       normal_work(r, &grid, projector.accuracy);
 	return run_by_fourier(r) ? times * fourier_bytes(g, &grid, FBP_ACCURACY) : 0;
 }

@@ -40,7 +40,7 @@ static tomos_status warn_iterative(const FileRun *r)
 	if (r->job->stored || (r->job->matrix && r->job->matrix[0]))
 		return TOMOS_OK;
 	TRY(options_take(&o, r->job->projector, "projector"));
-	if (projector_is_fourier(&o))
+	if (projector_pair(&o))
 		return TOMOS_OK;
 	TRY(projector_choose(&o, &forward, &back, &model));
 	TRY(plan_make(&plan, &r->grid, r->whole->geometry, &model));

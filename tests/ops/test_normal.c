@@ -165,6 +165,7 @@ static void lengths(void **state)
 typedef struct {
 	float x[SLICES][N][N];
 	double residual[ITERATIONS];
+	int64_t done; /* iterations */
 	const char *kernel, *ended;
 } Run;
 
@@ -182,25 +183,29 @@ static void run(Run *r, Scan *s, const char *method, const char *normal,
 	OK(tomos_reconstruct(s->op, method, &b, &x, &o, NULL));
 	r->kernel = backend->kernel_of[FORWARD];
 	r->ended = history.ended;
+	r->done = history.count;
 }
 
+/* An iteration may have converged before the last one, to the same result. */
 static void compare(const char *method, const Run *a, const Run *b, int64_t iterations)
 {
+	bool short_of = a->done < iterations && strcmp(a->ended, "converged") != 0;
 	double difference = 0, norm = 0, residual = 0;
 	for (int64_t i = 0; i < SLICES * N * N; i++) {
 		double x = (&a->x[0][0][0])[i], y = (&b->x[0][0][0])[i];
 		difference += (x - y) * (x - y);
 		norm += x * x;
 	}
-	for (int64_t k = 0; k < iterations; k++)
+	for (int64_t k = 0; k < min64(a->done, b->done); k++)
 		residual = fmax(residual, fabs(b->residual[k] / a->residual[k] - 1));
-	if (!(difference <= 1e-10 * norm) || !(residual <= (test_repeats() ? 1e-3 : 2e-3)))
+	if (short_of || !(difference <= 1e-10 * norm) ||
+		!(residual <= (test_repeats() ? 1e-3 : 2e-3)))
 		fail_msg("%s: volumes differ by %.2g, residuals by %.2g", method,
 			sqrt(difference / norm), residual);
 }
 
-/* CGLS is compared early: later iterates change by 1e-3 if data change by 1e-7, with projections as
- * well. */
+/* Without a penalty CGLS is compared early: later iterates change by 1e-3 if data change by 1e-7,
+ * with projections as well. */
 static void iterates(void **state)
 {
 	static Scan s;
@@ -208,18 +213,19 @@ static void iterates(void **state)
 	static const struct {
 		const char *method;
 		int64_t iterations;
-	} cases[] = {{"cgls", 4}, {"fista", 30}, {"pdhg", 30}, {"sirt", 30}};
+		double strength;
+	} cases[] = {{"cgls", 4, 0}, {"cgls", 30, 60}, {"fista", 30, 2}, {"pdhg", 30, 2},
+		{"sirt", 30, 0}};
 	(void)state;
 	scan_make(&s, WIDE);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tomos_algebraic_options o = tomos_algebraic_defaults();
 		o.iterations = cases[i].iterations;
-		if (i > 0)
+		o.strength = cases[i].strength;
+		if (strcmp(cases[i].method, "cgls") != 0)
 			o.minimum = 0;
-		if (i == 3)
+		if (strcmp(cases[i].method, "sirt") == 0)
 			o.weights = "landweber";
-		if (i == 1 || i == 2)
-			o.strength = 2;
 		run(&direct, &s, cases[i].method, "direct", &o);
 		assert_string_equal(direct.kernel, "fourier");
 		run(&fourier, &s, cases[i].method, "auto", &o);
@@ -250,6 +256,30 @@ static void masked(void **state)
 	assert_string_equal(fourier.kernel, "fourier_normal");
 	compare("cgls in a circle", &direct, &fourier, o.iterations);
 	assert_true(fourier.x[0][0][0] == 0);
+	scan_free(&s);
+}
+
+/* Weights of views are those of all their rays. */
+static void weighted(void **state)
+{
+	static Scan s;
+	static Run direct, fourier;
+	static float weights[VIEWS][SLICES][WIDE];
+	tomos_algebraic_options o = tomos_algebraic_defaults();
+	const tomos_array array = tomos_array_of(&weights[0][0][0], VIEWS, SLICES, WIDE);
+	(void)state;
+	scan_make(&s, WIDE);
+	for (int64_t i = 0; i < VIEWS * SLICES * WIDE; i++)
+		(&weights[0][0][0])[i] = (float)(1 + i / (SLICES * WIDE) % 7);
+	o.iterations = 4;
+	o.ray_weights = &array;
+	run(&direct, &s, "cgls", "direct", &o);
+	run(&fourier, &s, "cgls", "auto", &o);
+	assert_string_equal(fourier.kernel, "fourier_normal");
+	compare("cgls with weights of views", &direct, &fourier, o.iterations);
+	weights[5][1][3] += 1;
+	run(&fourier, &s, "cgls", "auto", &o);
+	assert_string_equal(fourier.kernel, "fourier");
 	scan_free(&s);
 }
 
@@ -303,7 +333,8 @@ static void rejected(void **state)
 	for (int64_t i = 0; i < VIEWS * SLICES * WIDE; i++)
 		(&s.b[0][0][0])[i] = fabsf((&s.b[0][0][0])[i]);
 	bad.ray_weights = &views;
-	REJECTED(attempt(&s, "cgls", bad), TOMOS_UNSUPPORTED, "--ray-weights");
+	REJECTED(attempt(&s, "cgls", bad), TOMOS_UNSUPPORTED,
+		"--ray-weights that differ within a view");
 	bad = o;
 	bad.stop = "ncp";
 	REJECTED(attempt(&s, "cgls", bad), TOMOS_UNSUPPORTED, "--stop ncp");
@@ -326,5 +357,6 @@ static void rejected(void **state)
 	scan_free(&narrow);
 }
 
-#define TESTS(T) T(kernel), T(lengths), T(iterates), T(masked), T(exact_data), T(rejected)
+#define TESTS(T) \
+	T(kernel), T(lengths), T(iterates), T(masked), T(weighted), T(exact_data), T(rejected)
 TEST_MAIN(TESTS, open_backend, close_backend)

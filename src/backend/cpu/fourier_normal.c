@@ -55,16 +55,12 @@ static void fill_spectrum(Fourier *f, const Fourier *plane)
 /* The kernel in two steps: its values, and their transform in `plane`. */
 static tomos_status make_spectrum(tomos_backend *backend, Fourier *f, const FourierSpec *spec)
 {
-	FourierSpec twice = *spec;
+	const FourierSpec twice = fourier_twice(spec);
 	const int64_t size[2] = {f->axis[0].size, f->axis[1].size};
 	int64_t group = group_of(f, f->axis[1].fft), wide = parts(size[0], group) * group;
 	Fourier plane = {.pairs = 1};
 	float *kernel = NULL;
 	tomos_status status;
-	twice.period = fft_length(fourier_period(spec));
-	twice.n[0] = 2 * spec->n[0] - 1;
-	twice.n[1] = 2 * spec->n[1] - 1;
-	twice.n[2] = 1;
 	TRY(mem_zeroed(&f->spectrum, wide * size[1], sizeof(float), "the spectrum of A'A"));
 	TRY_OR_DONE(mem_alloc(&kernel, twice.n[0] * twice.n[1], sizeof *kernel, "A'A"));
 	TRY_OR_DONE(make_kernel(backend, &twice, kernel));

@@ -6,10 +6,6 @@
  */
 #include "backend/cuda/fourier.h"
 
-extern "C" {
-#include "base/fft.h"
-}
-
 tomos_status fourier_send(
 	tomos_backend *b, void *device, const void *host, int64_t bytes, const char *what)
 {
@@ -23,38 +19,41 @@ tomos_status fourier_send(
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static void fill_view(const Fourier *f, const FourierView *from, LineView *to)
+static void lists_free(PointLists *lists)
 {
-	const double period = (double)f->period;
-	const bool line = f->spec.response == RESPONSE_LINE;
-	double offset = from->column[2];
-	*to = (LineView){.unit = (float)(from->weight / period),
-		.row = from->row,
-		.height = from->step,
-		.reach = from->reach};
-	for (int a = 0; a < 2; a++) {
-		offset += from->column[a] * (double)(f->spec.n[a] / 2);
-		to->step[a] = from->column[a] * (double)f->size[a] / period;
-		to->width[a] = (line ? from->column[a] : 1) / period;
-	}
-	to->turn = offset / period;
+	cudaFree(lists->segments);
+	cudaFree(lists->chunks);
+	cudaFree(lists->tiles);
+	*lists = PointLists{};
 }
 
-/* Also whether every row of the detector belongs to a slice in all views. */
-static tomos_status make_views(tomos_backend *b, Fourier *f, const FourierSpec *spec)
+/* From host memory; the copies are complete when it returns. */
+static tomos_status send_lists(tomos_backend *b, const PointLists *from, PointLists *to)
 {
-	const FourierView *views = spec->views;
-	const int64_t count = spec->count, last = spec->n[2] - 1;
-	TRY(mem_alloc(&f->host_views, count, sizeof *f->host_views, "the views"));
-	f->covers = f->own_rows = fourier_own_rows(spec);
-	for (int64_t i = 0; i < count; i++) {
-		double row = views[i].row, end = row + views[i].step * (double)last;
-		fill_view(f, &views[i], &f->host_views[i]);
-		f->covers = f->covers && fmin(row, end) <= 0 &&
-			    fmax(row, end) >= (double)(spec->rows - 1);
-	}
-	return fourier_send(
-		b, &f->views, f->host_views, count * (int64_t)sizeof(LineView), "the views");
+	const char *what = "the points of tiles";
+	to->segment_count = from->segment_count;
+	to->chunk_count = from->chunk_count;
+	to->tile_count = from->tile_count;
+	to->parts = from->parts;
+	TRY(fourier_send(b, &to->segments, from->segments,
+		from->segment_count * (int64_t)sizeof(PointSegment), what));
+	TRY(fourier_send(b, &to->chunks, from->chunks,
+		from->chunk_count * (int64_t)sizeof(PointChunk), what));
+	TRY(fourier_send(
+		b, &to->tiles, from->tiles, from->tile_count * (int64_t)sizeof(PartTile), what));
+	return b->type->memory->sync(b);
+}
+
+/* A later call begins again after a failure. */
+static tomos_status make_lists(tomos_backend *b, Fourier *f, Direction direction)
+{
+	PointLists host;
+	TRY(point_lists_make(&host, &f->lines, direction));
+	tomos_status status = send_lists(b, &host, &f->lists[direction]);
+	if (status != TOMOS_OK)
+		lists_free(&f->lists[direction]);
+	point_lists_free(&host);
+	return status;
 }
 
 static tomos_status make_scales(tomos_backend *b, Fourier *f)
@@ -62,7 +61,7 @@ static tomos_status make_scales(tomos_backend *b, Fourier *f)
 	for (int a = 0; a < 2; a++) {
 		float *scales;
 		TRY(mem_alloc(&scales, f->spec.n[a], sizeof *scales, "the window"));
-		window_scales(&f->window, f->spec.n[a], f->size[a], scales);
+		window_scales(&f->lines.window, f->spec.n[a], f->lines.size[a], scales);
 		tomos_status status = fourier_send(b, &f->scale[a], scales,
 			f->spec.n[a] * (int64_t)sizeof *scales, "the window");
 		mem_free(scales);
@@ -74,8 +73,8 @@ static tomos_status make_scales(tomos_backend *b, Fourier *f)
 /* Bytes of a pair of slices in a batch. */
 static double pair_bytes(const Fourier *f)
 {
-	const double cells = (double)f->size[0] * (double)f->size[1];
-	const double values = (double)f->spec.count * (double)f->period;
+	const double cells = (double)f->lines.size[0] * (double)f->lines.size[1];
+	const double values = (double)f->spec.count * (double)f->lines.period;
 	const int64_t parts = (int64_t)f->lists[ADJOINT].parts * FOURIER_TILE * FOURIER_TILE;
 	return sizeof(float2) * (cells + values + (double)parts);
 }
@@ -84,7 +83,8 @@ static double pair_bytes(const Fourier *f)
  * number of them. cuFFT may need as much memory as it transforms at once. */
 static tomos_status choose_batch(tomos_backend *b, Fourier *f)
 {
-	const double cells = (double)f->size[0] * (double)f->size[1], together = 8 << 20;
+	const double cells = (double)f->lines.size[0] * (double)f->lines.size[1],
+		     together = 8 << 20;
 	int64_t all = (f->spec.n[2] + 1) / 2, free_bytes, most = FOURIER_PAIRS;
 	TRY(b->type->memory->free_bytes(b, &free_bytes));
 	double limit =
@@ -102,35 +102,27 @@ static tomos_status choose_batch(tomos_backend *b, Fourier *f)
 
 static tomos_status take_memory(tomos_backend *b, Fourier *f)
 {
-	const int64_t pairs = f->pairs, cells = f->size[0] * f->size[1];
+	const int64_t pairs = f->pairs, cells = f->lines.size[0] * f->lines.size[1];
 	const int64_t parts = (int64_t)f->lists[ADJOINT].parts * FOURIER_TILE * FOURIER_TILE;
 	const BackendMemory *memory = b->type->memory;
 	TRY(memory->alloc(b, (float **)&f->grid, 2 * pairs * cells, "the frequency plane"));
-	TRY(memory->alloc(b, (float **)&f->values, 2 * pairs * f->spec.count * f->period,
+	TRY(memory->alloc(b, (float **)&f->values, 2 * pairs * f->spec.count * f->lines.period,
 		"the spectra of views"));
 	return memory->alloc(b, (float **)&f->parts, 2 * pairs * parts, "parts of tiles");
 }
 
 static tomos_status fourier_fill(tomos_backend *b, Fourier *f, const FourierSpec *spec)
 {
-	f->period = spec->period > 0 ? spec->period : fft_length(fourier_period(spec));
-	f->top = f->period / 2 - 1;
-	for (int a = 0; a < 2; a++)
-		f->size[a] = fourier_cells(spec, a);
-	if (f->period > 1 << 24 || f->size[0] * f->size[1] > INT32_MAX)
-		return fail(TOMOS_UNSUPPORTED,
-			"%lld x %lld cells and %lld points of a view are too many for the "
-			"projector 'fourier' on a GPU",
-			(long long)f->size[0], (long long)f->size[1], (long long)f->period);
-	TRY(window_make(&f->window, spec->n, f->size, spec->accuracy));
-	TRY(make_views(b, f, spec));
+	TRY(point_lines_make(&f->lines, spec));
+	TRY(fourier_send(b, &f->views, f->lines.views, spec->count * (int64_t)sizeof(LineView),
+		"the views"));
 	TRY(make_scales(b, f));
-	TRY(fourier_lists(b, f, ADJOINT));
+	TRY(make_lists(b, f, ADJOINT));
 	TRY(choose_batch(b, f));
 	TRY(take_memory(b, f));
-	const int64_t plane[2] = {f->size[1], f->size[0]};
+	const int64_t plane[2] = {f->lines.size[1], f->lines.size[0]};
 	TRY(fourier_plan(&f->plane_fft, &f->has_plane_fft, 2, plane, f->planes));
-	return fourier_plan(&f->row_fft, &f->has_row_fft, 1, &f->period, spec->count);
+	return fourier_plan(&f->row_fft, &f->has_row_fft, 1, &f->lines.period, spec->count);
 }
 
 void cuda_fourier_close(tomos_backend *backend, Fourier *f)
@@ -143,14 +135,14 @@ void cuda_fourier_close(tomos_backend *backend, Fourier *f)
 	for (int i = 0; i < COUNT(held); i++)
 		cudaFree(held[i]);
 	for (int k = 0; k < 2; k++)
-		fourier_lists_free(&f->lists[k]);
+		lists_free(&f->lists[k]);
 	if (f->has_plane_fft)
 		cufftDestroy(f->plane_fft);
 	if (f->has_row_fft)
 		cufftDestroy(f->row_fft);
 	convolution_free(f->normal);
 	(void)cudaGetLastError();
-	mem_free(f->host_views);
+	point_lines_free(&f->lines);
 	mem_free(f);
 }
 
@@ -180,14 +172,14 @@ SliceBatch fourier_batch(const Fourier *f, int64_t slice)
 {
 	const FourierSpec *spec = &f->spec;
 	return (SliceBatch){.n = {spec->n[0], spec->n[1], spec->n[2]},
-		.size = {f->size[0], f->size[1]},
+		.size = {f->lines.size[0], f->lines.size[1]},
 		.rows = spec->rows,
 		.columns = spec->columns,
 		.count = spec->count,
-		.period = f->period,
+		.period = f->lines.period,
 		.slice = slice,
 		.pairs = f->pairs,
-		.own_rows = f->own_rows,
+		.own_rows = f->lines.own_rows,
 		.views = f->views,
 		.scale = {f->scale[0], f->scale[1]},
 		.grid = f->grid,
@@ -197,16 +189,18 @@ SliceBatch fourier_batch(const Fourier *f, int64_t slice)
 static tomos_status transform_planes(tomos_backend *b, const Fourier *f, int direction)
 {
 	for (int i = 0; i < f->pairs; i += f->planes)
-		TRY(fourier_transform(b, f->plane_fft, f->grid + i * f->size[0] * f->size[1],
-			direction, f->size[0]));
+		TRY(fourier_transform(b, f->plane_fft,
+			f->grid + i * f->lines.size[0] * f->lines.size[1], direction,
+			f->lines.size[0]));
 	return TOMOS_OK;
 }
 
 static tomos_status transform_rows(tomos_backend *b, const Fourier *f, int direction)
 {
 	for (int i = 0; i < f->pairs; i++)
-		TRY(fourier_transform(b, f->row_fft, f->values + i * f->spec.count * f->period,
-			direction, f->period));
+		TRY(fourier_transform(b, f->row_fft,
+			f->values + i * f->spec.count * f->lines.period, direction,
+			f->lines.period));
 	return TOMOS_OK;
 }
 
@@ -235,8 +229,8 @@ static tomos_status apply(
 {
 	const FourierSpec *spec = &f->spec;
 	if (!f->lists[direction].chunks)
-		TRY(fourier_lists(b, f, direction));
-	if (direction == FORWARD && !f->covers)
+		TRY(make_lists(b, f, direction));
+	if (direction == FORWARD && !f->lines.covers)
 		TRY(b->type->vector->fill(
 			b, spec->count * spec->rows * spec->columns, 0, projections));
 	for (int64_t z = 0; z < spec->n[2]; z += 2 * f->pairs) {

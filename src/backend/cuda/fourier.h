@@ -9,64 +9,21 @@
 #include "backend/cuda/cuda.h"
 
 extern "C" {
-#include "backend/fourier_window.h"
+#include "backend/device/fourier.h"
 }
 
-enum {
-	FOURIER_TILE = 32,   /* cells of a tile along an axis */
-	FOURIER_PAIRS = 8,   /* most pairs of a batch */
-	FOURIER_CHUNK = 2048 /* points of a tile that a block processes */
-};
-
-/* A view as kernels read it. */
-typedef struct {
-	double step[2];            /* from point m to m + 1, in cells */
-	double turn;               /* phase of point 1, in cycles */
-	double width[2];           /* of the response along each axis, in cycles of point 1 */
-	float unit;                /* weight / period */
-	double row, height, reach; /* as `row`, `step` and `reach` of FourierView */
-} LineView;
-
-/* Points of a view in one tile, from point `from` on; `begin` is the number of points of the chunk
- * before them. The tile's first cell is at `origin`, in the period of the grid that the points are
- * in. */
-typedef struct {
-	int view, from, begin;
-	int origin[2];
-} PointSegment;
-
-/* Points of a tile. A tile with several chunks is the sum of `parts`; part -1: the only one. */
-typedef struct {
-	int tile[2];
-	int segment, segments, points, part;
-} PointChunk;
-
-typedef struct {
-	int tile[2];
-	int part, parts;
-} PartTile;
-
-/* Points sorted by tile, in device memory. */
-typedef struct {
-	PointSegment *segments;
-	PointChunk *chunks;
-	PartTile *tiles;
-	int chunk_count, tile_count, parts;
-} PointLists;
+enum { FOURIER_PAIRS = 8 }; /* most pairs of a batch */
 
 struct Fourier {
 	FourierSpec spec; /* without views */
-	int64_t size[2], period, top;
-	SpreadWindow window;
-	LineView *host_views, *views;
+	PointLines lines;
+	LineView *views;
 	float *scale[2];
-	PointLists lists[2]; /* of each Direction: points with their first cell in a tile; points
-	                        with any cell in it */
+	PointLists lists[2]; /* of each Direction, in device memory */
 	int pairs;
 	int planes; /* of one transform */
 	cufftHandle plane_fft, row_fft;
 	bool has_plane_fft, has_row_fft;
-	bool own_rows, covers; /* every slice has a row of its own, and every row a slice */
 	float2 *grid, *values, *parts;
 	struct Convolution *normal; /* instead of all these but `spec` */
 };
@@ -94,9 +51,6 @@ tomos_status fourier_send(
 tomos_status fourier_plan(cufftHandle *plan, bool *has, int rank, const int64_t *n, int64_t batch);
 tomos_status fourier_transform(
 	tomos_backend *b, cufftHandle plan, float2 *data, int direction, int64_t length);
-
-tomos_status fourier_lists(tomos_backend *b, Fourier *f, Direction direction);
-void fourier_lists_free(PointLists *lists);
 
 /* Between the grid and the values of all points. squares: instead of values, the squares of the
  * responses. */

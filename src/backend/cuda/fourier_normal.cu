@@ -183,7 +183,8 @@ static tomos_status make_kernel(tomos_backend *b, const FourierSpec *spec, float
 	batch.volume = kernel;
 	tomos_status status = fourier_spread(b, f, true);
 	if (status == TOMOS_OK)
-		status = fourier_transform(b, f->plane_fft, f->grid, CUFFT_INVERSE, f->size[0]);
+		status = fourier_transform(
+			b, f->plane_fft, f->grid, CUFFT_INVERSE, f->lines.size[0]);
 	if (status == TOMOS_OK)
 		status = slices_move(b, &batch, false);
 	cuda_fourier_close(b, f);
@@ -229,13 +230,9 @@ static tomos_status make_spectrum(tomos_backend *b, struct Convolution *c, const
 {
 	const BackendMemory *memory = b->type->memory;
 	const int64_t cells = (int64_t)c->fft[FFT_X].length * c->fft[FFT_Y].length;
-	FourierSpec twice = *spec;
+	const FourierSpec twice = fourier_twice(spec);
 	float *kernel = NULL, *ones = NULL, *plane = NULL;
 	tomos_status status;
-	twice.period = fft_length(fourier_period(spec));
-	twice.n[0] = 2 * spec->n[0] - 1;
-	twice.n[1] = 2 * spec->n[1] - 1;
-	twice.n[2] = 1;
 	const int64_t longest = max64(twice.n[0], twice.n[1]);
 	TRY_OR_DONE(memory->alloc(b, &kernel, twice.n[0] * twice.n[1], "A'A"));
 	TRY_OR_DONE(make_kernel(b, &twice, kernel));

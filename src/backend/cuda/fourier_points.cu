@@ -85,21 +85,6 @@ static __device__ float2 factor_of(const PointJob &job, const LineView &view, in
 	return make_float2(size * phase.x, size * phase.y);
 }
 
-/* The segment of point `index` of the chunk. */
-static __device__ PointSegment segment_of(const PointJob &job, const PointChunk &chunk, int index)
-{
-	const PointSegment *list = job.segments + chunk.segment;
-	int low = 0, high = chunk.segments;
-	while (high - low > 1) {
-		int middle = (low + high) / 2;
-		if (list[middle].begin <= index)
-			low = middle;
-		else
-			high = middle;
-	}
-	return list[low];
-}
-
 /* The weights of all taps along one axis. */
 static __device__ void weigh(const SpreadWindow &w, float fraction, float *weights)
 {
@@ -123,7 +108,7 @@ static __device__ void place_points(
 {
 	for (int i = (int)threadIdx.x; i < 2 * count; i += (int)blockDim.x) {
 		const int at = i / 2, axis = i % 2;
-		const PointSegment g = segment_of(job, chunk, first + at);
+		const PointSegment g = fourier_segment(job.segments, &chunk, first + at);
 		const LineView &view = job.views[g.view];
 		const int m = g.from + first + at - g.begin;
 		/* Rounded as on the host. */
@@ -286,17 +271,17 @@ static __device__ void add_points(
 template <typename Cell>
 static __device__ void store_tile(const PointJob &job, const PointChunk &chunk, const Cell *tile)
 {
-	enum { EACH = sizeof(Cell) / sizeof(float2), CELLS = FOURIER_TILE * FOURIER_TILE };
+	enum { EACH = sizeof(Cell) / sizeof(float2) };
 	const int64_t plane = (int64_t)job.size[0] * job.size[1];
-	for (int i = (int)threadIdx.x; i < job.pairs * CELLS; i += (int)blockDim.x) {
-		const int pair = i / CELLS, y = i / FOURIER_TILE % FOURIER_TILE,
+	for (int i = (int)threadIdx.x; i < job.pairs * FOURIER_CELLS; i += (int)blockDim.x) {
+		const int pair = i / FOURIER_CELLS, y = i / FOURIER_TILE % FOURIER_TILE,
 			  x = i % FOURIER_TILE;
 		const int column = chunk.tile[0] * FOURIER_TILE + x;
 		const int row = chunk.tile[1] * FOURIER_TILE + y;
 		const Cell *cell = tile + (pair / EACH * FOURIER_TILE + y) * PITCH + x;
 		const float2 value = ((const float2 *)cell)[pair % EACH];
 		if (chunk.part >= 0)
-			job.parts[((int64_t)chunk.part * job.pairs + pair) * CELLS +
+			job.parts[((int64_t)chunk.part * job.pairs + pair) * FOURIER_CELLS +
 				  y * FOURIER_TILE + x] = value;
 		else if (column < job.size[0] && row < job.size[1])
 			job.grid[pair * plane + (int64_t)row * job.size[0] + column] = value;
@@ -334,17 +319,17 @@ static __global__ void __launch_bounds__(1024) spread_kernel(const __grid_consta
 /* Sums the parts of a tile. */
 static __global__ void add_parts(const __grid_constant__ PointJob job)
 {
-	enum { CELLS = FOURIER_TILE * FOURIER_TILE };
 	const PartTile tile = job.tiles[blockIdx.x];
 	const int pair = (int)blockIdx.y;
 	const int64_t plane = (int64_t)job.size[0] * job.size[1];
-	for (int i = (int)threadIdx.x; i < CELLS; i += (int)blockDim.x) {
+	for (int i = (int)threadIdx.x; i < FOURIER_CELLS; i += (int)blockDim.x) {
 		const int column = tile.tile[0] * FOURIER_TILE + i % FOURIER_TILE;
 		const int row = tile.tile[1] * FOURIER_TILE + i / FOURIER_TILE;
 		float2 sum = {};
 		for (int part = 0; part < tile.parts; part++)
 			add_times(sum, 1,
-				job.parts[((int64_t)(tile.part + part) * job.pairs + pair) * CELLS +
+				job.parts[((int64_t)(tile.part + part) * job.pairs + pair) *
+						  FOURIER_CELLS +
 					  i]);
 		if (column < job.size[0] && row < job.size[1])
 			job.grid[pair * plane + (int64_t)row * job.size[0] + column] = sum;
@@ -360,11 +345,11 @@ static PointJob job_of(const Fourier *f, Direction direction)
 		.chunks = lists->chunks,
 		.tiles = lists->tiles,
 		.views = f->views,
-		.window = f->window,
-		.size = {(int)f->size[0], (int)f->size[1]},
+		.window = f->lines.window,
+		.size = {(int)f->lines.size[0], (int)f->lines.size[1]},
 		.count = f->spec.count,
-		.period = f->period,
-		.top = f->top,
+		.period = f->lines.period,
+		.top = f->lines.top,
 		.pairs = f->pairs,
 		.line = f->spec.response == RESPONSE_LINE,
 		.grid = f->grid,
@@ -385,7 +370,8 @@ static tomos_status launch(tomos_backend *b, void (*kernel)(const PointJob), int
 
 static int64_t collect_cells(const Fourier *f)
 {
-	return (int64_t)(FOURIER_TILE + f->window.taps - 1) * collect_pitch(f->window.taps);
+	return (int64_t)(FOURIER_TILE + f->lines.window.taps - 1) *
+	       collect_pitch(f->lines.window.taps);
 }
 
 int64_t fourier_most_pairs(const Fourier *f)
@@ -412,7 +398,7 @@ tomos_status fourier_spread(tomos_backend *b, const Fourier *f, bool squares)
 	PointJob job = job_of(f, ADJOINT);
 	const PointLists *lists = &f->lists[ADJOINT];
 	const bool two = f->pairs % 2 == 0;
-	const int taps = f->window.taps, groups = two ? f->pairs / 2 : f->pairs;
+	const int taps = f->lines.window.taps, groups = two ? f->pairs / 2 : f->pairs;
 	job.squares = squares;
 	TRY(launch(b, two ? spread_kernel<float4> : spread_kernel<float2>,
 		(int)max64(LEAST_THREADS, (taps * taps * groups + 31) / 32 * 32),

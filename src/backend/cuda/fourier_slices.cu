@@ -3,15 +3,6 @@
 
 enum { THREADS = 256, MOST = 65535 };
 
-/* The voxel at a position of the transform, which begins with voxel n / 2; -1: none. */
-static __device__ __forceinline__ int64_t voxel_of(int64_t n, int64_t size, int64_t position)
-{
-	const int64_t half = n / 2;
-	if (position < n - half)
-		return position + half;
-	return position >= size - half ? position - size + half : -1;
-}
-
 static __device__ __forceinline__ int64_t column_index(void)
 {
 	return (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -26,12 +17,12 @@ static __device__ float *voxels_of(const SliceBatch &b, int64_t slice, int64_t j
 /* Between a pair of slices and its plane of the grid. */
 template <bool PAD> static __global__ void move_slices(const __grid_constant__ SliceBatch b)
 {
-	const int64_t x = column_index(), i = voxel_of(b.n[0], b.size[0], x);
+	const int64_t x = column_index(), i = fourier_voxel(b.n[0], b.size[0], x);
 	const int64_t slice = b.slice + 2 * blockIdx.z;
 	if (x >= b.size[0] || (!PAD && i < 0))
 		return;
 	for (int64_t y = blockIdx.y; y < b.size[1]; y += gridDim.y) {
-		const int64_t j = i < 0 ? -1 : voxel_of(b.n[1], b.size[1], y);
+		const int64_t j = i < 0 ? -1 : fourier_voxel(b.n[1], b.size[1], y);
 		float *re = voxels_of(b, slice, j), *im = voxels_of(b, slice + 1, j);
 		const float scale = j >= 0 ? b.scale[0][i] * b.scale[1][j] : 0;
 		float2 *cell = &b.grid[(blockIdx.z * b.size[1] + y) * b.size[0] + x];
@@ -44,26 +35,10 @@ template <bool PAD> static __global__ void move_slices(const __grid_constant__ S
 	}
 }
 
-/* Detector rows first .. last that a slice meets, which is at row `at`. */
-typedef struct {
-	double at, reach;
-	int64_t first, last;
-} RowSpan;
-
-static __device__ RowSpan span_of(const SliceBatch &b, int64_t view, int64_t slice)
+static __device__ SliceRows rows_of(const SliceBatch &b, int64_t view, int64_t slice)
 {
 	const LineView &v = b.views[view];
-	const double at = v.row + v.height * (double)slice, reach = b.own_rows ? 0 : v.reach;
-	const double end = (double)(b.rows - 1);
-	if (slice >= b.n[2] || !(at + reach >= 0 && at - reach <= end))
-		return RowSpan{0, 1, 0, -1};
-	return RowSpan{at, v.reach, (int64_t)fmax(ceil(at - reach), 0.),
-		(int64_t)fmin(floor(at + reach), end)};
-}
-
-static __device__ float span_weight(const RowSpan &span, int64_t row)
-{
-	return (float)fmax(1 - fabs((double)row - span.at) / span.reach, 0.);
+	return slice_rows(v.row, v.height, v.reach, b.rows, b.own_rows, slice, b.n[2]);
 }
 
 /* Between the detector rows of the slices of a pair and its padded rows. Slices without rows of
@@ -74,16 +49,17 @@ static __device__ void move_pair(const SliceBatch &b, int64_t view, int pair, in
 	float2 *value = &b.values[(pair * b.count + view) * b.period + c];
 	float parts[2] = {PAD ? 0 : value->x, PAD ? 0 : value->y};
 	for (int k = 0; k < 2 && c < b.columns; k++) {
-		const RowSpan span = span_of(b, view, b.slice + 2 * pair + k);
+		const SliceRows met = rows_of(b, view, b.slice + 2 * pair + k);
 		float *rows = b.projections + view * b.rows * b.columns + c;
-		for (int64_t row = span.first; row <= span.last; row++) {
+		for (int64_t row = met.first; row <= met.last; row++) {
 			float *sample = rows + row * b.columns;
 			if (PAD)
-				parts[k] += b.own_rows ? *sample : span_weight(span, row) * *sample;
+				parts[k] += b.own_rows ? *sample
+						       : slice_row_weight(&met, row) * *sample;
 			else if (b.own_rows)
 				*sample = parts[k];
 			else
-				*sample += span_weight(span, row) * parts[k];
+				*sample += slice_row_weight(&met, row) * parts[k];
 		}
 	}
 	if (PAD)

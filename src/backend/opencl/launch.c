@@ -4,7 +4,7 @@
 
 /* Generated from the .cl files. */
 extern const char text_vector[], text_project[], text_matrix[], text_filter[], text_slices[],
-	text_prep[], text_rings[], text_waves[];
+	text_prep[], text_rings[], text_waves[], text_fourier[];
 
 static const struct {
 	const char *name, *text, *options;
@@ -18,6 +18,7 @@ static const struct {
 	[PROGRAM_prep] = {"prep", text_prep, "-cl-std=CL1.2"},
 	[PROGRAM_rings] = {"rings", text_rings, "-cl-std=CL1.2"},
 	[PROGRAM_waves] = {"waves", text_waves, "-cl-std=CL1.2"},
+	[PROGRAM_fourier] = {"fourier", text_fourier, "-cl-std=CL1.2"},
 };
 
 #define TASK(program, name) {PROGRAM_##program, "do_" #name},

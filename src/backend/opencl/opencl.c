@@ -150,5 +150,5 @@ static tomos_status opencl_open(tomos_backend *backend, const char *argument)
 }
 
 extern const BackendType module_backend;
-const BackendType module_backend = {
-	BACKEND_PARTS(opencl, 64 << 20), .matrix = &opencl_matrix, .prepare = &device_prepare};
+const BackendType module_backend = {BACKEND_PARTS(opencl, 64 << 20), .matrix = &opencl_matrix,
+	.prepare = &device_prepare, .fourier = &opencl_fourier};

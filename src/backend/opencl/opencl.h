@@ -27,6 +27,7 @@ enum {
 	PROGRAM_prep,
 	PROGRAM_rings,
 	PROGRAM_waves,
+	PROGRAM_fourier,
 	PROGRAM_COUNT
 };
 
@@ -116,6 +117,7 @@ extern const BackendProjector opencl_projector;
 extern const BackendVector opencl_vector;
 extern const BackendMatrix opencl_matrix;
 extern const BackendFilter opencl_filter;
+extern const BackendFourier opencl_fourier;
 extern const BackendMemory opencl_memory;
 
 #endif

@@ -31,6 +31,13 @@ static bool same_rows(const FourierSpec *spec)
 	return same;
 }
 
+/* Floats of a lane for the transforms: the scratch memory of its kernels, or half of its memory
+ * where kernels have none. */
+static int64_t transform_floats(const Split *s)
+{
+	return s->own > 0 ? s->own : s->capacity / 2;
+}
+
 /* Slices of a slab: an even number, as slices are transformed in pairs; 0: not even one pair fits,
  * with its transforms and what these take besides. */
 static int64_t slab_slices(const Split *s, const FourierSpec *spec)
@@ -38,9 +45,10 @@ static int64_t slab_slices(const Split *s, const FourierSpec *spec)
 	double cells = (double)fourier_cells(spec, 0) * (double)fourier_cells(spec, 1);
 	double points = (double)spec->count * (double)fft_length(fourier_period(spec));
 	int64_t slice = spec->n[0] * spec->n[1] + spec->count * spec->columns;
-	int64_t fit = min64(s->capacity / slice, MOST_SLICES) / 2 * 2;
+	int64_t room = s->own > 0 ? s->capacity : s->capacity - transform_floats(s);
+	int64_t fit = min64(room / slice, MOST_SLICES) / 2 * 2;
 	int64_t share = parts_of(parts_of(spec->n[2], s->count), 2) * 2;
-	if (s->own > 0 && 4 * (cells + points) > (double)s->own)
+	if (4 * (cells + points) > (double)transform_floats(s))
 		return 0;
 	return min64(fit, share);
 }
@@ -55,6 +63,7 @@ static tomos_status open_lanes(const Split *s, SplitFourier *f, const FourierSpe
 	TRY(mem_alloc(&views, spec->count, sizeof *views, "the views"));
 	slab.views = views;
 	slab.n[2] = slab.rows = f->slices;
+	slab.memory = transform_floats(s) * (int64_t)sizeof(float);
 	for (int64_t i = 0; i < spec->count; i++) {
 		views[i] = spec->views[i];
 		views[i].row = f->step > 0 ? 0 : (double)(f->slices - 1);
