@@ -177,6 +177,8 @@ int64_t slab_left(const FileRun *run, const Slab *slab); /* slices that are not 
 tomos_status run_divide(FileRun *run);
 void run_divide_free(FileRun *run);
 tomos_status run_say_ranks(const FileRun *run);
+/* Ranks with the same device divide its memory. */
+tomos_status run_share_device(const FileRun *run);
 /* Iterating together: prepares for it, when the backend is open; reduces the prepared rows to those
  * that the rank owns; iterates, with cancellations that all ranks see at the same time. A failure
  * of one rank ends all, as the others wait for it. */

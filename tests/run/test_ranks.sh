@@ -39,10 +39,31 @@ ranks "${launchers[0]}" 3 $goes_on --iterations 4 -q -o first.npy && ranks "${la
 one $goes_on --iterations 8 --resume -q -o third.npy && one recon cone.h5 --method cgls --iterations 8 -q -o whole.npy &&
 	"$tomos" compare whole.npy third.npy >out && awk '/^relative L2/ {exit !($3 <= 1e-6)}' out &&
 	ok "one process goes on: $(grep '^relative L2' out)" || bad "one process goes on"
+# The Fourier projector; its normal operator has no checkpoints of several ranks.
+"$tomos" project shepp-logan --columns 60 --rows 12 --views 60 --pixel 0.05 --noise 0.02 -q -o wide.h5 || exit 1
+fista="recon ../wide.h5 -q --method fista --regulariser tv --strength 0.01 --iterations 5 --size 38,38,12 --forward fourier"
+# shellcheck disable=SC2086
+near "FISTA by the normal operator" 3 1e-5 $fista --normal fourier -o v.npy
+# shellcheck disable=SC2086
+ranks "${launchers[0]}" 3 ${fista//..\//} --normal fourier --checkpoint state2 -o v.npy
+[ $? != 0 ] && grep -q 'normal operator: checkpoints of several ranks contain projections' err && ok "no such checkpoint" ||
+	bad "a checkpoint of the normal operator"
+# shellcheck disable=SC2086
+ranks "${launchers[-1]}" 3 ${fista//..\//} --normal auto --checkpoint state2 --every 2 -o v.npy && [ -e state2 ] &&
+	one ${fista//..\//} --checkpoint state2 --resume -o v2.npy && grep -q . state2 && ok "projections are kept instead" ||
+	bad "projections are not kept instead"
 same "FBP to OME-Zarr" 3 recon $scan -q --compress 1 --type uint16 -o v.zarr
 same "other commands" 3 convert $scan -q v.npy
 
 # Failures: one message, from rank 0, and the same status.
 ranks "${launchers[0]}" 3 recon missing.h5 -o v.h5
 [ $? != 0 ] && [ "$(grep -c 'missing.h5' err)" = 1 ] && ok "one message" || bad "not one message"
+# A value that one rank alone rejects: all end at once, with the message of that rank.
+"$tomos" project ball --radius 0.1 --value -1 --geometry cone --source-axis 4 --source-detector 6 --columns 40 --rows 29 \
+	--views 36 --pixel 0.07 -q -o dark.h5 && "$tomos" convert dark.h5 -q dark.npy || exit 1
+for launcher in "${launchers[@]}"; do
+	patience=20 ranks "$launcher" 3 recon cone.h5 --method cgls --iterations 2 --ray-weights dark.npy -o rejected.npy
+	[ $? = 2 ] && grep -q 'rank 1: the weight of ray .* must not be negative' err && ok "one rank rejects ($launcher)" ||
+		bad "one rank rejects, $launcher"
+done
 [ "$failures" = 0 ]
