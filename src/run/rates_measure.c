@@ -1,6 +1,7 @@
 /* Measures the rates of a run on this machine: parts of the work, each for a fraction of a second.
  *
- * Reading: some views, with the rows of a slab. Preparation: some rows of all views. Filter, back
+ * Reading and preparation: some rows of all views; reading of large scans: some views, with the
+ * rows of a slab. Filter, back
  * projection and iterations: slabs in the middle, with as many views as the time allows. Writing:
  * a file beside the output, which is discarded.
  */
@@ -52,19 +53,24 @@ static tomos_status measure_read(const FileRun *r, double *rate)
 static tomos_status prepare_sample(Stages *s)
 {
 	const Turn *turn = turn_at(s, 0);
+	stage_begin(s, TOMOS_STAGE_READ);
 	TRY(slab_read(s, turn));
+	stage_end(s, TOMOS_STAGE_READ);
 	return slab_prepare(s, turn, NULL);
 }
 
-static tomos_status measure_prepare(FileRun *r, double *rate)
+/* A slab that is small enough is read as a run reads it; of others, `read` is measured alone. */
+static tomos_status measure_prepare(FileRun *r, tomos_rates *rates)
 {
 	int64_t rows = SAMPLE_BYTES / max64(1, raw_row_bytes(r->prepared));
 	const Slab slab = middle_slab(r, rows);
 	tomos_run_report report;
 	double window[2];
 	TRY(run_probe(r, "rates", slab.first, slab.count, prepare_sample, window, &report));
-	*rate = report.stage_bytes[TOMOS_STAGE_PREPARE] / report.stage_seconds[TOMOS_STAGE_PREPARE];
-	return TOMOS_OK;
+	const double *bytes = report.stage_bytes, *seconds = report.stage_seconds;
+	rates->prepare = bytes[TOMOS_STAGE_PREPARE] / seconds[TOMOS_STAGE_PREPARE];
+	rates->read = bytes[TOMOS_STAGE_READ] / seconds[TOMOS_STAGE_READ];
+	return slab.count < r->thickest ? measure_read(r, &rates->read) : TOMOS_OK;
 }
 
 /* As a run does it: checked, written, and on the disk. */
@@ -75,8 +81,9 @@ static tomos_status write_slices(tomos_file *file, const tomos_array *slices)
 	return io_sync(file);
 }
 
-/* The file never gets a name, as it is not committed. */
-static tomos_status measure_write(const FileRun *r, double *rate)
+/* The file never gets a name, as it is not committed. The slices are to be freed later, as memory
+ * that was just freed is faster than that of a run. */
+static tomos_status measure_write(const FileRun *r, double *rate, float **held)
 {
 	static const double window[2] = {0, 2};
 	int64_t slice = r->grid.n[0] * r->grid.n[1], bytes = slice * (int64_t)sizeof(float);
@@ -90,7 +97,8 @@ static tomos_status measure_write(const FileRun *r, double *rate)
 		o.window = window;
 		o.window_count = 2;
 	}
-	TRY(mem_alloc(&data, count * slice, sizeof *data, "slices"));
+	TRY(mem_alloc(held, count * slice, sizeof *data, "slices"));
+	data = *held;
 	for (int64_t i = 0; i < count * slice; i++)
 		data[i] = (float)(i * 7919 % 4096) / 4096;
 	const tomos_array slices = tomos_array_of(data, shape[0], shape[1], shape[2]);
@@ -102,7 +110,6 @@ static tomos_status measure_write(const FileRun *r, double *rate)
 	if (status == TOMOS_OK)
 		*rate = (double)(count * slice) * file->element.bytes / taken;
 	tomos_file_close(file);
-	mem_free(data);
 	return status;
 }
 
@@ -312,10 +319,13 @@ tomos_status rates_measure(FileRun *r, tomos_rates *rates)
 	snprintf(rates->rays, sizeof rates->rays, "%s", rates_rays(r));
 	snprintf(rates->method, sizeof rates->method, "%s", r->method);
 	rates->start = r->report->start_seconds;
-	TRY(measure_read(r, &rates->read));
-	TRY(measure_prepare(r, &rates->prepare));
+	float *held = NULL;
+	tomos_status status = measure_write(r, &rates->write, &held);
+	if (status == TOMOS_OK)
+		status = measure_prepare(r, rates);
+	mem_free(held);
+	TRY(status);
 	TRY(measure_projector(r, rates));
-	TRY(measure_write(r, &rates->write));
 	TRY(measure_memory(&rates->memory));
 	if (r->backend->device == 0)
 		return TOMOS_OK;

@@ -42,6 +42,20 @@ ranks "${launchers[0]}" 3 $goes_on --iterations 4 -q -o first.npy && ranks "${la
 one $goes_on --iterations 8 --resume -q -o third.npy && one recon cone.h5 --method cgls --iterations 8 -q -o whole.npy &&
 	"$tomos" compare whole.npy third.npy >out && awk '/^relative L2/ {exit !($3 <= 1e-6)}' out &&
 	ok "one process goes on: $(grep '^relative L2' out)" || bad "one process goes on"
+# Slices that are independent have checkpoints of slabs: those of other ranks are not taken for them.
+slices="recon stack.h5 -q --method sirt --checkpoint part --overwrite"
+# shellcheck disable=SC2086
+if one ${slices/--checkpoint part/} --iterations 8 -o whole.npy && ranks "${launchers[0]}" 3 $slices --iterations 4 -o part.npy; then
+	for count in 2 3; do
+		rm -f part.npy
+		# shellcheck disable=SC2086
+		ranks "${launchers[-1]}" $count $slices --resume --iterations 8 -o part.npy && "$tomos" compare whole.npy part.npy >out &&
+			awk '/^relative L2/ {exit !($3 <= 1e-6)}' out && ok "slabs of 3 ranks, continued by $count" ||
+			bad "slabs of 3 ranks, continued by $count"
+	done
+else
+	bad "checkpoints of slabs"
+fi
 # The Fourier projector; its normal operator has no checkpoints of several ranks.
 "$tomos" project shepp-logan --columns 60 --rows 12 --views 60 --pixel 0.05 --noise 0.02 -q -o wide.h5 || exit 1
 fista="recon ../wide.h5 -q --method fista --regulariser tv --strength 0.01 --iterations 5 --size 38,38,12 --forward fourier"
