@@ -12,7 +12,7 @@
 #define ENOUGH 0.25 /* seconds of a measurement of the projector */
 
 enum { SAMPLE_BYTES = 64 << 20, VOLUME_BYTES = 256 << 20, FIRST_VIEWS = 16, GROWTH = 4 };
-enum { THICK_SAMPLE = 128, THIN_SAMPLE = THICK }; /* slices */
+enum { THICK_SAMPLE = 128, THIN_SAMPLE = THICK }; /* slices; those of a run's slab, if these fit */
 
 /* A slab in the middle of the volume, and some of the views. */
 typedef struct {
@@ -81,36 +81,40 @@ static tomos_status write_slices(tomos_file *file, const tomos_array *slices)
 	return io_sync(file);
 }
 
-/* The file never gets a name, as it is not committed. The slices are to be freed later, as memory
- * that was just freed is faster than that of a run. */
-static tomos_status measure_write(const FileRun *r, double *rate, float **held)
+/* An output and the slices for it: made before other work and written after it, as in a run, since
+ * memory that was just freed or filled is faster, and a thread allocates the pages of the file. */
+typedef struct {
+	tomos_file *file; /* without a name, as it is not committed */
+	tomos_array slices;
+} WriteSample;
+
+static tomos_status sample_file(const FileRun *r, WriteSample *s)
 {
 	static const double window[2] = {0, 2};
 	int64_t slice = r->grid.n[0] * r->grid.n[1], bytes = slice * (int64_t)sizeof(float);
 	int64_t count = max64(1, min64(r->thickest, SAMPLE_BYTES / bytes));
 	const int64_t shape[3] = {count, r->grid.n[1], r->grid.n[0]};
 	tomos_file_options o = r->file_options;
-	tomos_file *file = NULL;
 	float *data;
 	o.overwrite = 1;
 	if (o.window_count == 0 && strcmp(o.type, "float32") != 0) {
 		o.window = window;
 		o.window_count = 2;
 	}
-	TRY(mem_alloc(held, count * slice, sizeof *data, "slices"));
-	data = *held;
+	TRY(mem_alloc(&data, count * slice, sizeof *data, "slices"));
 	for (int64_t i = 0; i < count * slice; i++)
 		data[i] = (float)(i * 7919 % 4096) / 4096;
-	const tomos_array slices = tomos_array_of(data, shape[0], shape[1], shape[2]);
-	tomos_status status = tomos_file_create(&file, r->output, TOMOS_VOLUME, shape, &o);
+	s->slices = tomos_array_of(data, shape[0], shape[1], shape[2]);
+	return tomos_file_create(&s->file, r->output, TOMOS_VOLUME, shape, &o);
+}
+
+static tomos_status measure_write(const WriteSample *s, double *rate)
+{
+	const int64_t *n = s->slices.shape;
 	double start = run_now();
-	if (status == TOMOS_OK)
-		status = write_slices(file, &slices);
-	double taken = run_now() - start;
-	if (status == TOMOS_OK)
-		*rate = (double)(count * slice) * file->element.bytes / taken;
-	tomos_file_close(file);
-	return status;
+	TRY(write_slices(s->file, &s->slices));
+	*rate = (double)(n[0] * n[1] * n[2]) * s->file->element.bytes / (run_now() - start);
+	return TOMOS_OK;
 }
 
 /* ---- the projector -------------------------------------------------------------------------- */
@@ -265,7 +269,7 @@ static void fit_slices(double n, double thick, double m, double thin, double *ra
 static tomos_status measure_projector(FileRun *r, tomos_rates *rates)
 {
 	int64_t slice = r->grid.n[0] * r->grid.n[1] * (int64_t)sizeof(float);
-	int64_t most = min64(THICK_SAMPLE, max64(THICK, VOLUME_BYTES / slice));
+	int64_t most = min64(max64(THICK_SAMPLE, r->thickest), max64(THICK, VOLUME_BYTES / slice));
 	int64_t n = min64(most, r->slices), m = min64(THIN_SAMPLE, r->slices);
 	tomos_rates thin = *rates;
 	TRY(measure_slab(r, m, &thin));
@@ -319,13 +323,17 @@ tomos_status rates_measure(FileRun *r, tomos_rates *rates)
 	snprintf(rates->rays, sizeof rates->rays, "%s", rates_rays(r));
 	snprintf(rates->method, sizeof rates->method, "%s", r->method);
 	rates->start = r->report->start_seconds;
-	float *held = NULL;
-	tomos_status status = measure_write(r, &rates->write, &held);
+	WriteSample sample = {.file = NULL};
+	tomos_status status = sample_file(r, &sample);
 	if (status == TOMOS_OK)
 		status = measure_prepare(r, rates);
-	mem_free(held);
+	if (status == TOMOS_OK)
+		status = measure_projector(r, rates);
+	if (status == TOMOS_OK)
+		status = measure_write(&sample, &rates->write);
+	tomos_file_close(sample.file);
+	mem_free(sample.slices.data);
 	TRY(status);
-	TRY(measure_projector(r, rates));
 	TRY(measure_memory(&rates->memory));
 	if (r->backend->device == 0)
 		return TOMOS_OK;
