@@ -115,7 +115,7 @@ tomos_status backend_place(const tomos_backend *backend, char place[PLACE_LENGTH
 tomos_status backend_share(const tomos_backend *backend, int processes)
 {
 	const ModuleSharing *sharing;
-	if (backend->device == 0 || processes < 2)
+	if (backend->device == 0)
 		return TOMOS_OK;
 	TRY(module_sharing(backend->type->name, &sharing));
 	sharing->share(backend, processes);
