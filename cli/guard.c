@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -226,6 +227,22 @@ static void end_launcher(long pid)
 	}
 }
 
+/* Shared memory of the ranks, which Open MPI leaves if its launcher is killed. */
+static void remove_segments(void)
+{
+	const char *job = getenv("PMIX_NAMESPACE");
+	char pattern[96];
+	glob_t found;
+	if (!job || !*job)
+		return;
+	snprintf(pattern, sizeof pattern, "/dev/shm/vader_segment.*.%lu.%lx.*",
+		(unsigned long)geteuid(), strtoul(job, NULL, 10));
+	if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0)
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			(void)unlink(found.gl_pathv[i]);
+	globfree(&found);
+}
+
 /* ---- starting and finding it ---------------------------------------------------------------- */
 
 /* In a session of its own: launchers end all processes of a rank's. What other processes wait to be
@@ -248,6 +265,7 @@ static void run_guard(int listener, pid_t launcher)
 	if (guard.lost) {
 		close(guard.listener);
 		end_launcher(launcher);
+		remove_segments();
 	}
 	_exit(0);
 }

@@ -256,7 +256,7 @@ static tomos_status prepare_weights(Iteration *it, const tomos_op *op)
 	float *rays = NULL, *mask = NULL, *b;
 	if (o->ray_weights) {
 		TRY(take_copy(it, &rays, it->Y, o->ray_weights, "the weights of rays"));
-		TRY(check_weights(o->ray_weights));
+		TRY(space_agree(it->Y, check_weights(o->ray_weights)));
 		TRY(mark_vector(it, it->Y, rays, &it->rays_sum));
 		TRY(vector_sqrt(it->Y, rays));
 		TRY(iteration_vector(it, &b, it->Y, "the weighted data"));
@@ -368,6 +368,14 @@ static tomos_status check_iterate(
 		iterate->device);
 }
 
+static tomos_status borrow_arrays(
+	const tomos_op *op, const tomos_array *b, const tomos_array *x, Vector *data, Vector *image)
+{
+	TRY(vector_borrow(data, &op->range, b, VECTOR_IN, "the projections"));
+	TRY(vector_borrow(image, &op->domain, x, VECTOR_IN_OUT, "the volume"));
+	return arrays_apart(b, "the projections", x, "the volume");
+}
+
 static const Within whole = {.cache = (int64_t)1 << 28};
 
 static tomos_status reconstruct(const MethodRow *method, const tomos_op *op, const tomos_array *b,
@@ -382,14 +390,13 @@ static tomos_status reconstruct(const MethodRow *method, const tomos_op *op, con
 	TRY(struct_take(&history, caller, "tomos_history"));
 	history.count = history.best = 0;
 	o.history = caller ? &history : NULL;
-	TRY(check(method, op, &o));
-	if (o.history && o.history->iterate)
-		TRY(check_iterate(op, x, o.history->iterate));
 	Vector data = {0}, image = {0};
-	tomos_status status, returned;
-	TRY_OR_DONE(vector_borrow(&data, &op->range, b, VECTOR_IN, "the projections"));
-	TRY_OR_DONE(vector_borrow(&image, &op->domain, x, VECTOR_IN_OUT, "the volume"));
-	TRY_OR_DONE(arrays_apart(b, "the projections", x, "the volume"));
+	tomos_status status = check(method, op, &o), returned;
+	if (status == TOMOS_OK && o.history && o.history->iterate)
+		status = check_iterate(op, x, o.history->iterate);
+	if (status == TOMOS_OK)
+		status = borrow_arrays(op, b, x, &data, &image);
+	TRY_OR_DONE(space_agree(&op->range, status)); /* before ranks wait for each other */
 	TRY_OR_DONE(run_method(method, op, data.data, image.data, &o, caller, within, progress));
 done:
 	returned = vector_return(&image, &op->domain, VECTOR_IN_OUT);

@@ -229,25 +229,12 @@ static tomos_status write_together(const char *name, const Writing *w)
 	return leads ? with_file(name, "r+b", write_end, w) : TOMOS_OK;
 }
 
-/* Vectors that ranks do not divide would overwrite each other. */
-static tomos_status check_parts(const Iteration *it)
-{
-	for (int64_t i = 0; it->X->parts && i < it->held_count; i++)
-		if (it->held[i].state && !it->held[i].space->parts)
-			return fail(TOMOS_UNSUPPORTED,
-				"'%s': %s with several ranks has no checkpoints with the option "
-				"'normal'",
-				it->o->checkpoint, it->method);
-	return TOMOS_OK;
-}
-
 static tomos_status write_whole(const Iteration *it)
 {
 	const char *path = it->o->checkpoint;
 	bool together = it->X->parts != NULL;
 	Writing w = {.it = it};
 	char *temporary;
-	TRY(check_parts(it));
 	TRY(full_head(it, &w.head));
 	TRY(together ? mem_printf(&temporary, "%s.parts", path)
 		     : file_temporary(&temporary, path, true));

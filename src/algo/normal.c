@@ -17,6 +17,8 @@ static const char *needs_projections(const Iteration *it)
 		       "none";
 	if (strcmp(it->o->stop, "ncp") == 0)
 		return "--stop ncp needs the residual of each ray";
+	if (it->X->parts && it->o->checkpoint && it->o->checkpoint[0])
+		return "checkpoints of several ranks contain projections";
 	return NULL;
 }
 

@@ -80,24 +80,34 @@ tomos_status backend_open_type(
 	return status;
 }
 
-/* Processes on one machine take its devices in turn. How many there are is known from the largest
- * number that opens; opening a number that has no device fails at once. */
-static tomos_status device_in_turn(const BackendType *type, int turn, char number[12])
+/* Processes on one machine take its devices in turn. */
+static tomos_status device_in_turn(const char *name, int turn, char number[12])
 {
-	number[0] = '\0'; /* the first, where there is but one */
-	for (int i = turn; i > 0; i--) {
-		tomos_backend *opened;
-		snprintf(number, 12, "%d", i);
-		tomos_status status = backend_open_type(&opened, type, number);
-		if (status == TOMOS_OK) {
-			tomos_backend_close(opened);
-			snprintf(number, 12, "%d", turn % (i + 1));
-			return TOMOS_OK;
-		}
-		if (status != TOMOS_NO_DEVICE)
-			return status;
-		number[0] = '\0';
-	}
+	const ModuleSharing *sharing;
+	TRY(module_sharing(name, &sharing));
+	int count = sharing->count();
+	snprintf(number, 12, "%d", count > 0 ? turn % count : 0);
+	return TOMOS_OK;
+}
+
+tomos_status backend_place(const tomos_backend *backend, char place[PLACE_LENGTH])
+{
+	const ModuleSharing *sharing;
+	memset(place, 0, PLACE_LENGTH);
+	if (backend->device == 0)
+		return TOMOS_OK;
+	TRY(module_sharing(backend->type->name, &sharing));
+	sharing->place(backend, place, PLACE_LENGTH);
+	return TOMOS_OK;
+}
+
+tomos_status backend_share(const tomos_backend *backend, int processes)
+{
+	const ModuleSharing *sharing;
+	if (backend->device == 0)
+		return TOMOS_OK;
+	TRY(module_sharing(backend->type->name, &sharing));
+	sharing->share(backend, processes);
 	return TOMOS_OK;
 }
 
@@ -110,8 +120,8 @@ static tomos_status open_type(tomos_backend **backend, int index, const char *ar
 	if (!type)
 		TRY(module_find(backends[index].name, &type));
 	bool pieces = split->memory != 0 || strchr(argument, ',');
-	if (!argument[0] && type != &cpu_backend) {
-		TRY(device_in_turn(type, turn, number));
+	if (!argument[0] && type != &cpu_backend && turn > 0) {
+		TRY(device_in_turn(backends[index].name, turn, number));
 		argument = number;
 	}
 	if (type == &cpu_backend || !pieces)

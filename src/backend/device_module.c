@@ -35,6 +35,16 @@ tomos_status module_load(const char *name, const BackendType **type)
 	return *type ? TOMOS_OK : module_other_version(name, TOMOS_NO_DEVICE);
 }
 
+tomos_status module_sharing(const char *name, const ModuleSharing **sharing)
+{
+	char what[64];
+	void *symbol;
+	snprintf(what, sizeof what, "the %s backend", name);
+	TRY(module_symbol(&symbol, name, "tomos_module_sharing", what, TOMOS_NO_DEVICE));
+	*sharing = symbol;
+	return TOMOS_OK;
+}
+
 /* Without the driver's library there can be no GPU: reported before the module and its dependencies
  * are loaded. It stays open, as the module does. */
 static tomos_status check_driver(const char *name)

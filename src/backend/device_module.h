@@ -18,6 +18,17 @@ typedef struct {
 /* The symbol of a module, tomos_module_open; NULL: it is of another version. */
 typedef const BackendType *ModuleOpen(const ModuleHost *host);
 
+/* Devices of a module that several processes of a machine use: its symbol tomos_module_sharing. */
+typedef struct {
+	int (*count)(void); /* devices that this process sees */
+	/* The same name in all processes, also where each sees other devices. */
+	void (*place)(const tomos_backend *backend, char *name, size_t size);
+	/* This many processes, this one included, divide the memory that is free. */
+	void (*share)(const tomos_backend *backend, int processes);
+} ModuleSharing;
+
+tomos_status module_sharing(const char *name, const ModuleSharing **sharing);
+
 /* The backend of libtomos_NAME.so in the folder TOMOS_MODULES, or else in that of the library. The
  * module is loaded by the first call and stays open. */
 tomos_status module_find(const char *name, const BackendType **type);

@@ -9,4 +9,11 @@
 tomos_status backend_open_in_turn(
 	tomos_backend **backend, const char *name, int turn, const tomos_device_options *options);
 
+enum { PLACE_LENGTH = 64 };
+
+/* The name of the device in all processes of the machine; "": the data are in host memory. */
+tomos_status backend_place(const tomos_backend *backend, char place[PLACE_LENGTH]);
+/* This many processes, this one included, divide the free memory of the device. */
+tomos_status backend_share(const tomos_backend *backend, int processes);
+
 #endif

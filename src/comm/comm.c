@@ -1,4 +1,5 @@
 /* Communicators: one process, or the ranks of an MPI module. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,25 +230,58 @@ typedef struct {
 	char message[508];
 } Outcome;
 
-tomos_status comm_agree(tomos_comm *c, tomos_status status)
+static Outcome outcome_of(tomos_status status)
 {
-	Outcome mine = {.status = (int32_t)status}, *all;
-	int first = 0;
-	if (comm_size(c) == 1)
-		return status;
+	Outcome mine = {.status = (int32_t)status};
 	snprintf(
 		mine.message, sizeof mine.message, "%s", status == TOMOS_OK ? "" : tomos_message());
+	return mine;
+}
+
+/* That of the first rank that has failed. */
+static tomos_status first_failure(const tomos_comm *c, const Outcome *all)
+{
+	int i = 0;
+	while (i < c->size && all[i].status == TOMOS_OK)
+		i++;
+	if (i == c->size)
+		return TOMOS_OK;
+	tomos_status status = (tomos_status)all[i].status;
+	return i == 0 ? fail(status, "%s", all[i].message)
+		      : fail(status, "rank %d: %s", i, all[i].message);
+}
+
+tomos_status comm_agree(tomos_comm *c, tomos_status status)
+{
+	const Outcome mine = outcome_of(status);
+	Outcome *all;
+	if (comm_size(c) == 1)
+		return status;
 	TRY(mem_alloc(&all, c->size, sizeof *all, "what the ranks report"));
 	tomos_status gathered = comm_gather(c, &mine, sizeof mine, all);
-	while (gathered == TOMOS_OK && first < c->size && all[first].status == TOMOS_OK)
-		first++;
-	if (gathered == TOMOS_OK && first < c->size) {
-		gathered = (tomos_status)all[first].status;
-		if (first == 0)
-			(void)fail(gathered, "%s", all[first].message);
-		else
-			(void)fail(gathered, "rank %d: %s", first, all[first].message);
-	}
+	if (gathered == TOMOS_OK)
+		gathered = first_failure(c, all);
+	mem_free(all);
+	return gathered;
+}
+
+/* Seconds in which the others come to the same failure. */
+#define PATIENCE 5
+
+tomos_status comm_settle(tomos_comm *c, tomos_status status)
+{
+	const Outcome mine = outcome_of(status);
+	Outcome *all;
+	bool met = true;
+	if (comm_size(c) == 1 || !c->type->meet)
+		return comm_agree(c, status);
+	TRY(mem_alloc(&all, c->size, sizeof *all, "what the ranks report"));
+	tomos_status gathered = c->type->meet(
+		c, &mine, sizeof mine, all, status == TOMOS_OK ? HUGE_VAL : PATIENCE, &met);
+	if (gathered == TOMOS_OK && met)
+		gathered = first_failure(c, all);
+	else if (!met)
+		tomos_comm_abort(c, 1);
 	mem_free(all);
 	return gathered;
 }

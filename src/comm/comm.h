@@ -28,6 +28,10 @@ typedef struct {
 	/* Several messages between the same two ranks arrive in the order of their lists. */
 	tomos_status (*exchange)(tomos_comm *comm, const CommMessage *list, int64_t count);
 	tomos_status (*wait)(tomos_comm *comm); /* until all ranks have called it */
+	/* A gather that other calls do not disturb, so that some ranks may wait in it while others
+	 * communicate. *met false: after `seconds` not all had come. NULL: as `gather`. */
+	tomos_status (*meet)(tomos_comm *comm, const void *mine, int64_t bytes, void *all,
+		double seconds, bool *met);
 	void (*abort)(tomos_comm *comm, int code);
 } CommType;
 
@@ -35,6 +39,7 @@ struct tomos_comm {
 	const CommType *type;
 	int rank, size;
 	int local_rank, local_size; /* among the ranks on this machine */
+	int node;                   /* the first of these */
 	char description[160];
 	double sent;   /* bytes of messages to other ranks */
 	double shared; /* bytes of gathers and broadcasts that other ranks have received */
@@ -59,6 +64,9 @@ tomos_status comm_sum(tomos_comm *comm, double *values, int count);
 tomos_status comm_largest(tomos_comm *comm, double *values, int count);
 /* The status of the first rank that failed, with its message, on every rank. */
 tomos_status comm_agree(tomos_comm *comm, tomos_status status);
+/* The same after work in which ranks communicate. A rank that has failed alone, so that the others
+ * wait for it there, ends the job. */
+tomos_status comm_settle(tomos_comm *comm, tomos_status status);
 
 /* ---- modules -------------------------------------------------------------------------------- */
 

@@ -76,16 +76,25 @@ static double last_component(const Tridiagonal *t)
 	return 1 / sqrt(squares);
 }
 
-/* Pseudo-random numbers in -1 .. 1, the same in every run. */
+static float scattered(int64_t i)
+{
+	uint64_t z = ((uint64_t)i + 1) * 0x9e3779b97f4a7c15U;
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U; /* splitmix64 */
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+	return (float)(z >> 40) * 0x1p-23F - 1;
+}
+
+/* Pseudo-random numbers in -1 .. 1, the same in every run and with any number of ranks. */
 static tomos_status fill_scattered(const Space *space, float *x)
 {
+	const SpaceRun all = {.count = space->count};
+	const SpaceParts *parts = space->parts;
 	float *host;
-	TRY(mem_alloc(&host, space->count, sizeof *host, "the norm of an operator"));
-	for (int64_t i = 0; i < space->count; i++) {
-		uint64_t z = ((uint64_t)i + 1) * 0x9e3779b97f4a7c15U;
-		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U; /* splitmix64 */
-		z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-		host[i] = (float)(z >> 40) * 0x1p-23F - 1;
+	TRY(mem_zeroed(&host, space->count, sizeof *host, "the norm of an operator"));
+	for (int64_t k = 0; k < (parts ? parts->count : 1); k++) {
+		const SpaceRun *run = parts ? &parts->runs[k] : &all;
+		for (int64_t i = 0; i < run->count; i++)
+			host[run->own + i] = scattered(run->whole + i);
 	}
 	const int64_t *n = space->shape;
 	const tomos_array array = tomos_array_of(host, n[0], n[1], n[2]);

@@ -154,20 +154,34 @@ static tomos_status fill(tomos_op *op, const tomos_op *A, const float *b)
 	return vector_fill(&own->number, 1, own->data + 2 * own->volume.count);
 }
 
-tomos_status op_normal(tomos_op **made, const float **data, const tomos_op *A,
-	const tomos_op *projector, const float *b, NormalRequest *request)
+/* N of this process, or the reason why there is none. */
+static tomos_status find_normal(
+	tomos_op **normal, const tomos_op *projector, NormalRequest *request)
 {
-	tomos_op *normal = NULL;
-	*made = NULL;
+	*normal = NULL;
 	if (projector->type->normal)
-		TRY(projector->type->normal(projector, request, &normal));
+		TRY(projector->type->normal(projector, request, normal));
 	else
 		snprintf(request->why, sizeof request->why,
 			"A'A of the operator (%s) is not known without projections; that of "
 			"--forward fourier is",
 			projector->description);
-	if (!normal)
-		return TOMOS_OK;
+	return *normal ? TOMOS_OK : fail(TOMOS_UNSUPPORTED, "%s", request->why);
+}
+
+tomos_status op_normal(tomos_op **made, const float **data, const tomos_op *A,
+	const tomos_op *projector, const float *b, NormalRequest *request)
+{
+	tomos_op *normal;
+	*made = NULL;
+	/* Ranks whose masks differ must not decide differently. */
+	tomos_status found = space_agree(&A->domain, find_normal(&normal, projector, request));
+	if (found != TOMOS_OK)
+		tomos_op_free(normal);
+	if (found == TOMOS_UNSUPPORTED)
+		snprintf(request->why, sizeof request->why, "%s", tomos_message());
+	if (found != TOMOS_OK)
+		return found == TOMOS_UNSUPPORTED ? TOMOS_OK : found;
 	const int64_t range[3] = {1, 1, 2 * A->domain.count + 1};
 	tomos_op *op;
 	tomos_status status = op_make(
@@ -180,6 +194,7 @@ tomos_status op_normal(tomos_op **made, const float **data, const tomos_op *A,
 	own->normal = normal;
 	own->mask = request->mask;
 	op_resemble(op, A);
+	op->domain.parts = A->domain.parts;
 	TRY(op_finish(made, op, fill(op, A, b)));
 	*data = own->data;
 	return TOMOS_OK;

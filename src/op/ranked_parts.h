@@ -2,6 +2,7 @@
 #ifndef TOMOS_OP_RANKED_PARTS_H
 #define TOMOS_OP_RANKED_PARTS_H
 
+#include <pthread.h>
 #include "op/ranked.h"
 #include "op/slab_group.h"
 
@@ -10,8 +11,10 @@ typedef struct {
 	BackendCopy copy;
 	tomos_backend *inner;
 	tomos_comm *comm;
-	bool half;          /* rows are sent in half precision */
-	double rounding[2]; /* squares: of its errors, and of the values that were sent */
+	bool half;           /* rows are sent in half precision */
+	double rounding[2];  /* squares: of its errors, and of the values that were sent */
+	int64_t chunk_views; /* least number of views whose rows are sent at once */
+	bool waits;          /* for each message before the next computation */
 } Ranked;
 
 static inline const Ranked *ranked_of(const tomos_backend *b)
@@ -26,6 +29,68 @@ static inline Ranked *ranked_change(tomos_backend *b)
 
 /* The first row of the band in each view, and the number of its rows. */
 int64_t ranked_band(const Bands *bands, int slab, int64_t *first);
+
+enum { MOST_CHUNKS = 4, CHUNK_VIEWS = 16 };
+
+/* Rows of a view that this slab and another have in common; numbered within what each stores. */
+typedef struct {
+	int slab;
+	int64_t view;
+	int64_t band, own; /* first row in the band of this slab, or among the rows it owns */
+	int64_t count;
+} Stretch;
+
+/* The first stretch of a chunk of views, and the number of rows before it. */
+typedef struct {
+	int64_t index, row;
+} ChunkStart;
+
+typedef struct {
+	Stretch *list; /* in the order of the chunks, and of the slabs in each */
+	int64_t count, capacity;
+	int64_t rows; /* of all */
+	float *host;  /* for these rows */
+	ChunkStart starts[MOST_CHUNKS + 1];
+} Stretches;
+
+typedef struct {
+	Ranked *ranked;
+	SlabGroup group; /* ranks of this slab */
+	int slabs, chunks;
+	int64_t views, columns;
+	Stretches reached; /* rows of the band, with the slabs that own them, this one included */
+	Stretches owned;   /* rows that this slab owns and others reach */
+	CommMessage *messages; /* of the chunk that is under way */
+	int64_t count;
+	pthread_t thread;
+	bool begun;
+	tomos_status status;
+	char message[512];
+} RowExchange;
+
+typedef struct {
+	int64_t first, count;
+} ViewRange;
+
+/* The views of a chunk. */
+static inline ViewRange rows_chunk(const RowExchange *x, int chunk)
+{
+	int64_t first = x->views * chunk / x->chunks;
+	return (ViewRange){first, x->views * (chunk + 1) / x->chunks - first};
+}
+
+int rows_chunks(const Ranked *r, int64_t views); /* their number */
+/* The rows of all views, of which view i of the band begins with row first[i]; or those of some of
+ * the views of another exchange. */
+tomos_status rows_find(RowExchange *x, const Bands *bands, int slab, const int64_t *first);
+tomos_status rows_part(RowExchange *x, const RowExchange *whole, const int64_t *views);
+tomos_status rows_buffers(RowExchange *x);
+void rows_free(RowExchange *x);
+/* Rows of a chunk of the band to their owners (forward), or rows of this rank to those that need
+ * them, in a thread of its own until rows_wait. No other message may be sent meanwhile. */
+void rows_send(RowExchange *x, int chunk, bool forward);
+tomos_status rows_wait(RowExchange *x);
+
 /* comm_exchange of floats, in the precision that is set. */
 tomos_status ranked_exchange(Ranked *r, const CommMessage *list, int64_t count);
 

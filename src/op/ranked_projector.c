@@ -2,7 +2,8 @@
  *
  * Forward: a rank projects its slab to the band of rows that this reaches, sends the rows that
  * others own to them, and adds what it receives, always in the same order. Adjoint: the rows go the
- * other way, and each rank back projects its band. Where several ranks share a slab, each has some
+ * other way, and each rank back projects its band. Both by chunks of views, of which one is sent
+ * while another is projected. Where several ranks share a slab, each has some
  * of the views: the slices of the others are gathered before a forward projection, and the back
  * projections of all are summed; rows are exchanged by ranks with the same views.
  */
@@ -10,69 +11,19 @@
 #include <string.h>
 #include "op/ranked_parts.h"
 
-/* Rows of a view that this slab and another have in common; numbered within what each stores. */
-typedef struct {
-	int slab;
-	int64_t view;
-	int64_t band, own; /* first row in the band of this slab, or among the rows it owns */
-	int64_t count;
-} Stretch;
-
-typedef struct {
-	Stretch *list; /* in the order of the slabs */
-	int64_t count, capacity;
-	int64_t rows; /* of all */
-	float *host;  /* for these rows */
-} Stretches;
-
 typedef struct {
 	Plan plan; /* the whole grid; views limited to the band */
 	int forward, back;
 	Box box;
-	int64_t rows;      /* of the band in each view */
-	float *band;       /* in the memory of the backend */
-	float *scratch;    /* likewise, if that is not the host's: for the longest stretch */
-	Stretches reached; /* rows of the band, with the slabs that own them, this one included */
-	Stretches owned;   /* rows that this slab owns and others reach */
-	SlabGroup group;   /* ranks of this slab, */
-	int64_t *edges;    /* which of its slices each has, */
-	float *whole;      /* and memory for all of them; NULL: this rank has all */
+	int64_t rows;         /* of the band in each view */
+	float *band;          /* in the memory of the backend */
+	float *scratch;       /* likewise, if that is not the host's: for the longest stretch */
+	RowExchange exchange; /* of rows with other slabs */
+	int64_t *edges;       /* which slices of its slab each rank has, */
+	float *whole;         /* and memory for all of them; NULL: this rank has all */
 } RankedProjector;
 
 /* ---- construction --------------------------------------------------------------------------- */
-
-static tomos_status add_stretch(Stretches *s, const Stretch *one)
-{
-	if (one->count == 0)
-		return TOMOS_OK;
-	TRY(mem_grow(&s->list, s->count, &s->capacity, sizeof *s->list, "rows of other ranks"));
-	s->list[s->count++] = *one;
-	s->rows += one->count;
-	return TOMOS_OK;
-}
-
-/* What this slab and slab `other` exchange in a view. */
-static tomos_status add_view(
-	RankedProjector *p, const Bands *b, int slab, int other, int64_t view, int64_t first)
-{
-	const RowBand own = bands_own(b, slab, view);
-	const RowBand out = band_meet(bands_reach(b, slab, view), bands_own(b, other, view));
-	const RowBand in = band_meet(bands_reach(b, other, view), own);
-	const Stretch reached = {
-		other, view, out.low - first, out.low - own.low, out.high - out.low};
-	const Stretch owned = {other, view, in.low - first, in.low - own.low, in.high - in.low};
-	TRY(add_stretch(&p->reached, &reached));
-	return other == slab ? TOMOS_OK : add_stretch(&p->owned, &owned);
-}
-
-static tomos_status find_stretches(
-	RankedProjector *p, const Bands *b, int slab, const int64_t *first)
-{
-	for (int other = 0; other < b->slabs; other++)
-		for (int64_t i = 0; i < b->scan->count; i++)
-			TRY(add_view(p, b, slab, other, i, first[i]));
-	return TOMOS_OK;
-}
 
 static tomos_status crop_scan(
 	const Bands *b, const int64_t *first, int64_t rows, tomos_geometry **scan)
@@ -90,13 +41,11 @@ static tomos_status make_buffers(RankedProjector *p, const tomos_op *op)
 {
 	const Ranked *r = ranked_of(op->domain.backend);
 	const BackendMemory *memory = r->inner->type->memory;
+	const Stretches *owned = &p->exchange.owned;
 	int64_t columns = op->range.shape[2], longest = 0;
-	for (int64_t i = 0; i < p->owned.count; i++)
-		longest = max64(longest, p->owned.list[i].count);
-	TRY(mem_alloc(&p->reached.host, max64(1, p->reached.rows * columns), sizeof(float),
-		"rows for other ranks"));
-	TRY(mem_alloc(&p->owned.host, max64(1, p->owned.rows * columns), sizeof(float),
-		"rows of other ranks"));
+	for (int64_t i = 0; i < owned->count; i++)
+		longest = max64(longest, owned->list[i].count);
+	TRY(rows_buffers(&p->exchange));
 	if (r->inner->device != 0 && longest > 0)
 		TRY(memory->alloc(
 			r->inner, &p->scratch, longest * columns, "rows of another rank"));
@@ -104,57 +53,37 @@ static tomos_status make_buffers(RankedProjector *p, const tomos_op *op)
 		r->inner, &p->band, op->range.shape[0] * p->rows * columns, "a band of rows");
 }
 
+static RowExchange make_exchange(tomos_op *op, const SlabGroup *group, int slabs)
+{
+	Ranked *r = ranked_change(op->domain.backend);
+	return (RowExchange){.ranked = r,
+		.group = *group,
+		.slabs = slabs,
+		.views = op->range.shape[0],
+		.columns = op->range.shape[2],
+		.chunks = rows_chunks(r, op->range.shape[0])};
+}
+
 /* ---- moving rows ---------------------------------------------------------------------------- */
 
-/* Between host memory and the vector that has the rows: the band, or what this rank owns. */
-static tomos_status move_rows(
-	const tomos_op *op, const Stretches *s, float *vector, bool band, bool down)
+/* Between host memory and the vector that has the rows of a chunk: the band, or what this rank
+ * owns. `mine`: only rows that this slab both reaches and owns. */
+static tomos_status move_rows(const tomos_op *op, const Stretches *s, int chunk, float *vector,
+	bool band, bool down, bool mine)
 {
 	const RankedProjector *p = op->own;
 	const Ranked *r = ranked_of(op->domain.backend);
 	int64_t columns = op->range.shape[2], rows = band ? p->rows : op->range.shape[1];
-	float *host = s->host;
-	for (int64_t i = 0; i < s->count; i++) {
+	int slab = slab_number(&p->exchange.group);
+	float *host = s->host + s->starts[chunk].row * columns;
+	for (int64_t i = s->starts[chunk].index; i < s->starts[chunk + 1].index; i++) {
 		const Stretch *one = &s->list[i];
 		float *at = vector + (one->view * rows + (band ? one->band : one->own)) * columns;
-		TRY(host_copy(r->inner, at, host, one->count * columns, down));
+		if (!mine || one->slab == slab)
+			TRY(host_copy(r->inner, at, host, one->count * columns, down));
 		host += one->count * columns;
 	}
 	return TOMOS_OK;
-}
-
-/* One message for each slab with which rows are exchanged. */
-static int64_t list_messages(const tomos_op *op, const Stretches *s, bool send, CommMessage *list)
-{
-	const RankedProjector *p = op->own;
-	int64_t columns = op->range.shape[2], count = 0, before = 0;
-	int slab = slab_number(&p->group), member = slab_member(&p->group);
-	for (int64_t i = 0; i < s->count; i++) {
-		const Stretch *one = &s->list[i];
-		int64_t bytes = one->count * columns * (int64_t)sizeof(float);
-		bool next = i > 0 && s->list[i - 1].slab == one->slab && count > 0;
-		if (one->slab != slab && next)
-			list[count - 1].bytes += bytes;
-		else if (one->slab != slab)
-			list[count++] = (CommMessage){one->slab * p->group.ranks + member, send,
-				s->host + before * columns, bytes};
-		before += one->count;
-	}
-	return count;
-}
-
-/* Rows of the band to their owners (forward), or rows of this rank to those that need them. */
-static tomos_status exchange_rows(const tomos_op *op, bool forward)
-{
-	const RankedProjector *p = op->own;
-	const Ranked *r = ranked_of(op->domain.backend);
-	CommMessage *list;
-	TRY(mem_alloc(&list, 2 * (int64_t)r->comm->size, sizeof *list, "messages"));
-	int64_t count = list_messages(op, &p->reached, forward, list);
-	count += list_messages(op, &p->owned, !forward, list + count);
-	tomos_status status = ranked_exchange(ranked_change(op->domain.backend), list, count);
-	mem_free(list);
-	return status;
 }
 
 /* y += the rows of one stretch, in the memory of the backend. */
@@ -164,7 +93,7 @@ static tomos_status add_rows(const tomos_op *op, const Stretch *one, float *from
 	const RankedProjector *p = op->own;
 	int64_t columns = op->range.shape[2], count = one->count * columns;
 	float *to = y + (one->view * op->range.shape[1] + one->own) * columns;
-	if (one->slab == slab_number(&p->group)) {
+	if (one->slab == slab_number(&p->exchange.group)) {
 		from = p->band + (one->view * p->rows + one->band) * columns;
 	} else if (p->scratch) {
 		TRY(host_copy(r->inner, p->scratch, from, count, false));
@@ -173,42 +102,47 @@ static tomos_status add_rows(const tomos_op *op, const Stretch *one, float *from
 	return r->inner->type->vector->axpy(r->inner, count, 1, from, to);
 }
 
-/* First those of this slab, then the others in the order of the slabs. */
-static tomos_status add_all(const tomos_op *op, float *y)
+/* The rows of a chunk: first those of this slab, then the others in the order of the slabs. */
+static tomos_status add_chunk(const tomos_op *op, int chunk, float *y)
 {
 	const RankedProjector *p = op->own;
-	float *from = p->owned.host;
-	for (int64_t i = 0; i < p->reached.count; i++)
-		if (p->reached.list[i].slab == slab_number(&p->group))
-			TRY(add_rows(op, &p->reached.list[i], NULL, y));
-	for (int64_t i = 0; i < p->owned.count; i++) {
-		TRY(add_rows(op, &p->owned.list[i], from, y));
-		from += p->owned.list[i].count * op->range.shape[2];
+	const Stretches *reached = &p->exchange.reached, *owned = &p->exchange.owned;
+	float *from = owned->host + owned->starts[chunk].row * op->range.shape[2];
+	for (int64_t i = reached->starts[chunk].index; i < reached->starts[chunk + 1].index; i++)
+		if (reached->list[i].slab == slab_number(&p->exchange.group))
+			TRY(add_rows(op, &reached->list[i], NULL, y));
+	for (int64_t i = owned->starts[chunk].index; i < owned->starts[chunk + 1].index; i++) {
+		TRY(add_rows(op, &owned->list[i], from, y));
+		from += owned->list[i].count * op->range.shape[2];
 	}
 	return TOMOS_OK;
 }
 
 /* ---- projection ----------------------------------------------------------------------------- */
 
-static tomos_status project_slab(const tomos_op *op, Direction direction, int power, float *volume)
+/* Of the views of a chunk; back projections of the chunks are accumulated. */
+static tomos_status project_chunk(
+	const tomos_op *op, Direction direction, int power, int chunk, float *volume)
 {
 	const RankedProjector *p = op->own;
 	const Ranked *r = ranked_of(op->domain.backend);
+	const ViewRange views = rows_chunk(&p->exchange, chunk);
 	const ProjectRequest what = {.plan = &p->plan,
 		.kernel = direction == FORWARD ? p->forward : p->back,
 		.direction = direction,
 		.box = p->box,
-		.count = p->plan.scan->count,
+		.first = views.first,
+		.count = views.count,
 		.volume = volume,
-		.projections = p->band,
-		.overwrite = true};
+		.projections = p->band + views.first * p->rows * op->range.shape[2],
+		.overwrite = direction == FORWARD || chunk == 0};
 	return project_power(r->inner, &what, power);
 }
 
 /* The slices of this rank within the memory for all of its slab. */
 static float *own_slices(const RankedProjector *p)
 {
-	return p->whole + p->edges[slab_member(&p->group)] * p->group.slice;
+	return p->whole + p->edges[slab_member(&p->exchange.group)] * p->exchange.group.slice;
 }
 
 /* Collects the whole slab from its ranks; this rank has the part x. */
@@ -219,55 +153,90 @@ static tomos_status gather_slab(const tomos_op *op, const float *x, float **slab
 		return TOMOS_OK;
 	*slab = p->whole;
 	TRY(vector_copy(&op->domain, x, own_slices(p)));
-	return slab_gather(&p->group, p->edges, p->whole);
+	return slab_gather(&p->exchange.group, p->edges, p->whole);
+}
+
+/* While the rows of a chunk are sent, the next one is projected. */
+static tomos_status forward_chunks(const tomos_op *op, int power, float *slab, float *y)
+{
+	RankedProjector *p = op->own;
+	RowExchange *x = &p->exchange;
+	for (int c = 0; c < x->chunks; c++) {
+		TRY(project_chunk(op, FORWARD, power, c, slab));
+		TRY(vector_sync(&op->range));
+		TRY(move_rows(op, &x->reached, c, p->band, true, true, false));
+		if (c > 0)
+			TRY(rows_wait(x));
+		rows_send(x, c, true);
+		if (c > 0)
+			TRY(add_chunk(op, c - 1, y));
+	}
+	TRY(rows_wait(x));
+	return add_chunk(op, x->chunks - 1, y);
+}
+
+/* Rows that this slab owns, to host memory: for others, and those that it reaches itself. */
+static tomos_status take_rows(const tomos_op *op, int chunk, const float *y)
+{
+	const RankedProjector *p = op->own;
+	float *from = (float *)(uintptr_t)y;
+	TRY(move_rows(op, &p->exchange.owned, chunk, from, false, true, false));
+	return move_rows(op, &p->exchange.reached, chunk, from, false, true, true);
+}
+
+/* While a chunk is back projected, the rows of the next one are sent. */
+static tomos_status adjoint_chunks(const tomos_op *op, int power, const float *y, float *slab)
+{
+	RankedProjector *p = op->own;
+	RowExchange *x = &p->exchange;
+	const Ranked *r = ranked_of(op->domain.backend);
+	TRY(take_rows(op, 0, y));
+	rows_send(x, 0, false);
+	for (int c = 0; c < x->chunks; c++) {
+		const ViewRange views = rows_chunk(x, c);
+		int64_t view = p->rows * x->columns;
+		bool more = c + 1 < x->chunks;
+		if (more)
+			TRY(take_rows(op, c + 1, y));
+		TRY(rows_wait(x));
+		if (more)
+			rows_send(x, c + 1, false);
+		TRY(r->inner->type->vector->fill(
+			r->inner, views.count * view, 0, p->band + views.first * view));
+		TRY(move_rows(op, &x->reached, c, p->band, true, false, false));
+		TRY(project_chunk(op, ADJOINT, power, c, slab));
+	}
+	return TOMOS_OK;
+}
+
+/* What a failure has left under way is waited for. */
+static tomos_status end_rows(const tomos_op *op, tomos_status status)
+{
+	RankedProjector *p = op->own;
+	char reason[512];
+	if (!p->exchange.begun)
+		return status;
+	snprintf(reason, sizeof reason, "%s", tomos_message());
+	(void)rows_wait(&p->exchange);
+	return fail(status, "%s", reason);
 }
 
 static tomos_status forward(const tomos_op *op, int power, const float *x, float *y)
 {
-	const RankedProjector *p = op->own;
 	float *slab = (float *)(uintptr_t)x;
 	TRY(gather_slab(op, x, &slab));
-	TRY(project_slab(op, FORWARD, power, slab));
-	TRY(vector_sync(&op->range));
-	TRY(move_rows(op, &p->reached, p->band, true, true));
-	TRY(exchange_rows(op, true));
 	TRY(vector_fill(&op->range, 0, y));
-	return add_all(op, y);
-}
-
-/* The rows that this rank owns and reaches go through host memory like the others. */
-static tomos_status keep_own(const tomos_op *op, const float *y)
-{
-	const RankedProjector *p = op->own;
-	const Ranked *r = ranked_of(op->domain.backend);
-	int64_t columns = op->range.shape[2];
-	float *host = p->reached.host;
-	for (int64_t i = 0; i < p->reached.count; i++) {
-		const Stretch *one = &p->reached.list[i];
-		const float *at = y + (one->view * op->range.shape[1] + one->own) * columns;
-		if (one->slab == slab_number(&p->group))
-			TRY(host_copy(r->inner, (float *)(uintptr_t)at, host, one->count * columns,
-				true));
-		host += one->count * columns;
-	}
-	return TOMOS_OK;
+	return end_rows(op, forward_chunks(op, power, slab, y));
 }
 
 static tomos_status adjoint(const tomos_op *op, int power, const float *y, float *x)
 {
 	const RankedProjector *p = op->own;
-	const Ranked *r = ranked_of(op->domain.backend);
-	int64_t band = op->range.shape[0] * p->rows * op->range.shape[2];
 	TRY(vector_sync(&op->range));
-	TRY(move_rows(op, &p->owned, (float *)(uintptr_t)y, false, true));
-	TRY(keep_own(op, y));
-	TRY(exchange_rows(op, false));
-	TRY(r->inner->type->vector->fill(r->inner, band, 0, p->band));
-	TRY(move_rows(op, &p->reached, p->band, true, false));
-	TRY(project_slab(op, ADJOINT, power, p->whole ? p->whole : x));
+	TRY(end_rows(op, adjoint_chunks(op, power, y, p->whole ? p->whole : x)));
 	if (!p->whole)
 		return TOMOS_OK;
-	TRY(slab_sum(&p->group, p->edges, p->whole));
+	TRY(slab_sum(&p->exchange.group, p->edges, p->whole));
 	return vector_copy(&op->domain, own_slices(p), x);
 }
 
@@ -288,33 +257,10 @@ static void ranked_free(tomos_op *op)
 		r->inner->type->memory->release(r->inner, p->band);
 	if (p->scratch)
 		r->inner->type->memory->release(r->inner, p->scratch);
-	mem_free(p->reached.list);
-	mem_free(p->reached.host);
-	mem_free(p->owned.list);
-	mem_free(p->owned.host);
+	rows_free(&p->exchange);
 	if (p->whole)
 		r->inner->type->memory->release(r->inner, p->whole);
 	mem_free(p->edges);
-}
-
-/* The stretches of some views, slab by slab. */
-static tomos_status part_stretches(
-	Stretches *part, const Stretches *whole, const int64_t *views, int64_t count)
-{
-	for (int64_t first = 0, end; first < whole->count; first = end) {
-		for (end = first;
-			end < whole->count && whole->list[end].slab == whole->list[first].slab;)
-			end++;
-		for (int64_t i = 0; i < count; i++)
-			for (int64_t k = first; k < end; k++) {
-				Stretch one = whole->list[k];
-				if (one.view != views[i])
-					continue;
-				one.view = i;
-				TRY(add_stretch(part, &one));
-			}
-	}
-	return TOMOS_OK;
 }
 
 static tomos_status ranked_part(
@@ -329,10 +275,9 @@ static tomos_status ranked_part(
 	own->back = whole->back;
 	own->box = whole->box;
 	own->rows = whole->rows;
-	own->group = whole->group;
+	own->exchange = make_exchange(part, &whole->exchange.group, whole->exchange.slabs);
 	TRY(plan_part(&own->plan, &whole->plan, views, count));
-	TRY(part_stretches(&own->reached, &whole->reached, views, count));
-	TRY(part_stretches(&own->owned, &whole->owned, views, count));
+	TRY(rows_part(&own->exchange, &whole->exchange, views));
 	return make_buffers(own, part);
 }
 
@@ -341,16 +286,16 @@ static const OpType ranked_type = {.apply = ranked_apply, .free = ranked_free, .
 /* Memory for the slab, where this rank has a part of it. */
 static tomos_status make_whole(RankedProjector *p, const Bands *b)
 {
-	tomos_backend *inner = p->group.inner;
+	tomos_backend *inner = p->exchange.group.inner;
 	int64_t first = p->box.low[2], count = p->box.high[2] - first;
-	const int64_t *slices = b->slices + slab_number(&p->group) * b->groups;
+	const int64_t *slices = b->slices + slab_number(&p->exchange.group) * b->groups;
 	if (b->groups == 1)
 		return TOMOS_OK;
 	TRY(mem_alloc(&p->edges, b->groups + 1, sizeof *p->edges, "slices of ranks"));
 	for (int i = 0; i <= b->groups; i++)
 		p->edges[i] = slices[i] - first;
 	return inner->type->memory->alloc(
-		inner, &p->whole, count * p->group.slice, "a slab of several ranks");
+		inner, &p->whole, count * p->exchange.group.slice, "a slab of several ranks");
 }
 
 /* The place of the slices and rows of this rank among all. */
@@ -358,17 +303,17 @@ static tomos_status divide_spaces(tomos_op *op, const Bands *b)
 {
 	const RankedProjector *p = op->own;
 	const tomos_geometry *all = b->all ? b->all : b->scan;
-	tomos_comm *comm = p->group.comm;
+	tomos_comm *comm = p->exchange.group.comm;
 	const int64_t *n = op->domain.shape, *m = op->range.shape;
 	const int64_t slices = bands_slice(b, b->slabs) - b->slices[0];
 	const int64_t volume[3] = {slices, n[1], n[2]};
 	const int64_t rays[3] = {all->count, all->rows, all->columns};
 	TRY(space_divide(&op->domain, &op->parts[0], comm, volume, 1));
 	op->parts[0].runs[0] = (SpaceRun){.count = op->domain.count,
-		.whole = (b->slices[comm_rank(comm)] - b->slices[0]) * p->group.slice};
+		.whole = (b->slices[comm_rank(comm)] - b->slices[0]) * p->exchange.group.slice};
 	TRY(space_divide(&op->range, &op->parts[1], comm, rays, m[0]));
 	for (int64_t i = 0; i < m[0]; i++) {
-		const RowBand own = bands_own(b, slab_number(&p->group), i);
+		const RowBand own = bands_own(b, slab_number(&p->exchange.group), i);
 		int64_t row = (b->first_view + i) * all->rows + own.low;
 		op->parts[1].runs[i] =
 			(SpaceRun){i * m[1] * m[2], row * m[2], (own.high - own.low) * m[2]};
@@ -384,12 +329,13 @@ static tomos_status fill_op(
 	KernelModel model = {.weight = WEIGHT_RAY};
 	tomos_geometry *scan;
 	const int64_t *n = b->grid->n;
-	p->group = (SlabGroup){r->comm, r->inner, b->groups, n[0] * n[1]};
-	int slab = slab_number(&p->group);
+	const SlabGroup group = {r->comm, r->inner, b->groups, n[0] * n[1]};
+	int slab = slab_number(&group);
+	p->exchange = make_exchange(op, &group, b->slabs);
 	TRY(projector_choose(o, &p->forward, &p->back, &model));
 	p->box = (Box){{0, 0, bands_slice(b, slab)}, {n[0], n[1], bands_slice(b, slab + 1)}};
 	p->rows = ranked_band(b, slab, first);
-	TRY(find_stretches(p, b, slab, first));
+	TRY(rows_find(&p->exchange, b, slab, first));
 	TRY(make_whole(p, b));
 	TRY(crop_scan(b, first, p->rows, &scan));
 	tomos_status status = plan_make(&p->plan, b->grid, scan, &model);

@@ -148,5 +148,7 @@ tomos_status op_weighted(
 		inner->range.shape, sizeof(Weighted)));
 	*(Weighted *)made->own = (Weighted){.inner = inner, .rays = rays, .voxels = voxels};
 	op_resemble(made, inner);
+	made->domain.parts = inner->domain.parts;
+	made->range.parts = inner->range.parts;
 	return op_finish(op, made, make_scratch(made));
 }

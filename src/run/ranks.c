@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "backend/open.h"
 #include "run/run_parts.h"
 
 tomos_status run_agree(FileRun *r, tomos_status status)
@@ -93,6 +94,34 @@ tomos_status run_say_ranks(const FileRun *r)
 		(long long)((views + groups - 1) / groups));
 }
 
+/* ---- devices -------------------------------------------------------------------------------- */
+
+typedef struct {
+	int32_t node;
+	char place[PLACE_LENGTH];
+} DevicePlace;
+
+tomos_status run_share_device(FileRun *r)
+{
+	DevicePlace mine, *all;
+	double memory = -r->memory;
+	int sharers = 0;
+	if (comm_size(r->comm) == 1)
+		return TOMOS_OK;
+	TRY(comm_largest(r->comm, &memory, 1));
+	r->least_memory = -memory;
+	TRY(mem_alloc(&all, comm_size(r->comm), sizeof *all, "the devices of ranks"));
+	mine.node = r->comm->node;
+	tomos_status named = backend_place(r->backend, mine.place);
+	tomos_status status = comm_gather(r->comm, &mine, sizeof mine, all);
+	for (int i = 0; i < comm_size(r->comm); i++)
+		sharers += status == TOMOS_OK && memcmp(&all[i], &mine, sizeof mine) == 0;
+	mem_free(all);
+	TRY(named);
+	TRY(status);
+	return backend_share(r->backend, sharers);
+}
+
 /* ---- iterating together --------------------------------------------------------------------- */
 
 tomos_status together_open(FileRun *r)
@@ -143,13 +172,6 @@ static int report_together(void *user, const char *stage, int64_t done, int64_t 
 	return comm_sum(w->run->comm, &stop, 1) != TOMOS_OK || stop > 0;
 }
 
-/* Failures that all ranks have at the same time; any other one is of this rank alone. */
-static bool is_common(tomos_status status)
-{
-	return status == TOMOS_OK || status == TOMOS_CANCELLED || status == TOMOS_DIVERGED ||
-	       status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED;
-}
-
 tomos_status together_iterate(FileRun *r, const tomos_progress *progress,
 	tomos_status (*iterate)(void *user, const tomos_progress *progress), void *user)
 {
@@ -160,9 +182,7 @@ tomos_status together_iterate(FileRun *r, const tomos_progress *progress,
 	tomos_cancel_on(NULL);
 	tomos_status status = iterate(user, &own);
 	tomos_cancel_on(watch.cancel);
-	if (!is_common(status))
-		tomos_comm_abort(r->comm, 1);
-	return status;
+	return comm_settle(r->comm, status);
 }
 
 /* ---- the output ----------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* Measures the rates of a run on this machine: parts of the work, each for a fraction of a second.
  *
- * Reading: some views, with the rows of a slab. Preparation: some rows of all views. Filter, back
+ * Reading and preparation: some rows of all views; reading of large scans: some views, with the
+ * rows of a slab. Filter, back
  * projection and iterations: slabs in the middle, with as many views as the time allows. Writing:
  * a file beside the output, which is discarded.
  */
@@ -11,7 +12,7 @@
 #define ENOUGH 0.25 /* seconds of a measurement of the projector */
 
 enum { SAMPLE_BYTES = 64 << 20, VOLUME_BYTES = 256 << 20, FIRST_VIEWS = 16, GROWTH = 4 };
-enum { THICK_SAMPLE = 128, THIN_SAMPLE = THICK }; /* slices */
+enum { THICK_SAMPLE = 128, THIN_SAMPLE = THICK }; /* slices; those of a run's slab, if these fit */
 
 /* A slab in the middle of the volume, and some of the views. */
 typedef struct {
@@ -52,19 +53,24 @@ static tomos_status measure_read(const FileRun *r, double *rate)
 static tomos_status prepare_sample(Stages *s)
 {
 	const Turn *turn = turn_at(s, 0);
+	stage_begin(s, TOMOS_STAGE_READ);
 	TRY(slab_read(s, turn));
+	stage_end(s, TOMOS_STAGE_READ);
 	return slab_prepare(s, turn, NULL);
 }
 
-static tomos_status measure_prepare(FileRun *r, double *rate)
+/* A slab that is small enough is read as a run reads it; of others, `read` is measured alone. */
+static tomos_status measure_prepare(FileRun *r, tomos_rates *rates)
 {
 	int64_t rows = SAMPLE_BYTES / max64(1, raw_row_bytes(r->prepared));
 	const Slab slab = middle_slab(r, rows);
 	tomos_run_report report;
 	double window[2];
 	TRY(run_probe(r, "rates", slab.first, slab.count, prepare_sample, window, &report));
-	*rate = report.stage_bytes[TOMOS_STAGE_PREPARE] / report.stage_seconds[TOMOS_STAGE_PREPARE];
-	return TOMOS_OK;
+	const double *bytes = report.stage_bytes, *seconds = report.stage_seconds;
+	rates->prepare = bytes[TOMOS_STAGE_PREPARE] / seconds[TOMOS_STAGE_PREPARE];
+	rates->read = bytes[TOMOS_STAGE_READ] / seconds[TOMOS_STAGE_READ];
+	return slab.count < r->thickest ? measure_read(r, &rates->read) : TOMOS_OK;
 }
 
 /* As a run does it: checked, written, and on the disk. */
@@ -75,15 +81,20 @@ static tomos_status write_slices(tomos_file *file, const tomos_array *slices)
 	return io_sync(file);
 }
 
-/* The file never gets a name, as it is not committed. */
-static tomos_status measure_write(const FileRun *r, double *rate)
+/* An output and the slices for it: made before other work and written after it, as in a run, since
+ * memory that was just freed or filled is faster, and a thread allocates the pages of the file. */
+typedef struct {
+	tomos_file *file; /* without a name, as it is not committed */
+	tomos_array slices;
+} WriteSample;
+
+static tomos_status sample_file(const FileRun *r, WriteSample *s)
 {
 	static const double window[2] = {0, 2};
 	int64_t slice = r->grid.n[0] * r->grid.n[1], bytes = slice * (int64_t)sizeof(float);
 	int64_t count = max64(1, min64(r->thickest, SAMPLE_BYTES / bytes));
 	const int64_t shape[3] = {count, r->grid.n[1], r->grid.n[0]};
 	tomos_file_options o = r->file_options;
-	tomos_file *file = NULL;
 	float *data;
 	o.overwrite = 1;
 	if (o.window_count == 0 && strcmp(o.type, "float32") != 0) {
@@ -93,17 +104,17 @@ static tomos_status measure_write(const FileRun *r, double *rate)
 	TRY(mem_alloc(&data, count * slice, sizeof *data, "slices"));
 	for (int64_t i = 0; i < count * slice; i++)
 		data[i] = (float)(i * 7919 % 4096) / 4096;
-	const tomos_array slices = tomos_array_of(data, shape[0], shape[1], shape[2]);
-	tomos_status status = tomos_file_create(&file, r->output, TOMOS_VOLUME, shape, &o);
+	s->slices = tomos_array_of(data, shape[0], shape[1], shape[2]);
+	return tomos_file_create(&s->file, r->output, TOMOS_VOLUME, shape, &o);
+}
+
+static tomos_status measure_write(const WriteSample *s, double *rate)
+{
+	const int64_t *n = s->slices.shape;
 	double start = run_now();
-	if (status == TOMOS_OK)
-		status = write_slices(file, &slices);
-	double taken = run_now() - start;
-	if (status == TOMOS_OK)
-		*rate = (double)(count * slice) * file->element.bytes / taken;
-	tomos_file_close(file);
-	mem_free(data);
-	return status;
+	TRY(write_slices(s->file, &s->slices));
+	*rate = (double)(n[0] * n[1] * n[2]) * s->file->element.bytes / (run_now() - start);
+	return TOMOS_OK;
 }
 
 /* ---- the projector -------------------------------------------------------------------------- */
@@ -258,7 +269,7 @@ static void fit_slices(double n, double thick, double m, double thin, double *ra
 static tomos_status measure_projector(FileRun *r, tomos_rates *rates)
 {
 	int64_t slice = r->grid.n[0] * r->grid.n[1] * (int64_t)sizeof(float);
-	int64_t most = min64(THICK_SAMPLE, max64(THICK, VOLUME_BYTES / slice));
+	int64_t most = min64(max64(THICK_SAMPLE, r->thickest), max64(THICK, VOLUME_BYTES / slice));
 	int64_t n = min64(most, r->slices), m = min64(THIN_SAMPLE, r->slices);
 	tomos_rates thin = *rates;
 	TRY(measure_slab(r, m, &thin));
@@ -312,10 +323,17 @@ tomos_status rates_measure(FileRun *r, tomos_rates *rates)
 	snprintf(rates->rays, sizeof rates->rays, "%s", rates_rays(r));
 	snprintf(rates->method, sizeof rates->method, "%s", r->method);
 	rates->start = r->report->start_seconds;
-	TRY(measure_read(r, &rates->read));
-	TRY(measure_prepare(r, &rates->prepare));
-	TRY(measure_projector(r, rates));
-	TRY(measure_write(r, &rates->write));
+	WriteSample sample = {.file = NULL};
+	tomos_status status = sample_file(r, &sample);
+	if (status == TOMOS_OK)
+		status = measure_prepare(r, rates);
+	if (status == TOMOS_OK)
+		status = measure_projector(r, rates);
+	if (status == TOMOS_OK)
+		status = measure_write(&sample, &rates->write);
+	tomos_file_close(sample.file);
+	mem_free(sample.slices.data);
+	TRY(status);
 	TRY(measure_memory(&rates->memory));
 	if (r->backend->device == 0)
 		return TOMOS_OK;

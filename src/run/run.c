@@ -90,7 +90,8 @@ static tomos_status open_compare(FileRun *r)
 	return also_truth ? TOMOS_OK : run_check_volume(r, r->compare, true);
 }
 
-static tomos_status prepare_run(FileRun *r)
+/* What is to be done, with the scan and the backend open. */
+static tomos_status open_run(FileRun *r)
 {
 	const tomos_job *job = r->job;
 	int64_t end;
@@ -104,7 +105,7 @@ static tomos_status prepare_run(FileRun *r)
 	opening_begin(&r->opening, job, r->comm);
 	TRY(tomos_prepared_open(&r->whole, job, r->progress));
 	r->prepared = r->whole;
-	r->memory = planned_memory(r->options.memory, r->comm);
+	r->memory = r->least_memory = planned_memory(r->options.memory, r->comm);
 	TRY(choose_method(r));
 	TRY(tomos_grid_for(&r->grid, r->prepared->geometry, job->grid));
 	TRY(range_parse("rows", r->options.rows, r->grid.n[2], &r->first_slice, &end));
@@ -114,7 +115,11 @@ static tomos_status prepare_run(FileRun *r)
 	r->report->shape[1] = r->grid.n[1];
 	r->report->shape[2] = r->grid.n[0];
 	TRY(open_compare(r));
-	TRY(opening_end(&r->opening, &r->backend));
+	return opening_end(&r->opening, &r->backend);
+}
+
+static tomos_status plan_run(FileRun *r)
+{
 	TRY(r->iterates ? iterative_plan(r) : run_choose_by(r));
 	TRY(run_divide(r));
 	TRY(together_open(r));
@@ -453,7 +458,9 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 		.error = NAN,
 		.ended = ""};
 	report_publish(r.job, r.report);
-	TRY_OR_DONE(run_agree(&r, prepare_run(&r)));
+	TRY_OR_DONE(run_agree(&r, open_run(&r)));
+	TRY_OR_DONE(run_agree(&r, run_share_device(&r)));
+	TRY_OR_DONE(run_agree(&r, plan_run(&r)));
 	TRY_OR_DONE(run_same_slabs(&r));
 	r.report->planned_bytes = r.planned;
 	if (r.options.dry_run)

@@ -244,6 +244,68 @@ static void projections_are_those_of_one_process(void **state)
 	check_kind("helix", all, VIEWS, 6, 3);
 }
 
+/* ---- messages by chunks of views ------------------------------------------------------------ */
+
+/* A forward and a back projection, whose bytes follow each other in `result`. */
+static tomos_status project_by(
+	Shared *s, tomos_comm *comm, int64_t chunk, bool waits, float **result, int64_t counts[2])
+{
+	const Bands bands = {s->scan, &s->grid, s->slices, comm->size, 1, NULL, 0};
+	tomos_backend *own, *ranked;
+	tomos_op *op;
+	TRY(tomos_backend_open(&own, "cpu"));
+	TRY(ranked_open(&ranked, own, comm));
+	ranked_change(ranked)->chunk_views = chunk;
+	ranked_change(ranked)->waits = waits;
+	TRY(op_ranked(&op, ranked, &bands, NULL));
+	counts[0] = op->range.count;
+	counts[1] = op->domain.count;
+	TRY(mem_zeroed(result, counts[0] + counts[1], sizeof **result, "results"));
+	TRY(op_forward(op, s->x + s->slices[comm->rank] * ACROSS * ACROSS, *result));
+	TRY(op_adjoint(op, *result, *result + counts[0]));
+	tomos_op_free(op);
+	ranked_close(ranked);
+	tomos_backend_close(own);
+	return TOMOS_OK;
+}
+
+static tomos_status compare_orders(tomos_comm *comm, void *user)
+{
+	Shared *s = user;
+	float *overlapped, *waiting, *once;
+	int64_t n[2];
+	TRY(project_by(s, comm, 2, false, &overlapped, n));
+	TRY(project_by(s, comm, 2, true, &waiting, n));
+	TRY(project_by(s, comm, VIEWS, true, &once, n));
+	bool same = memcmp(overlapped, waiting, (size_t)(n[0] + n[1]) * sizeof *once) == 0 &&
+		    memcmp(overlapped, once, (size_t)n[0] * sizeof *once) == 0;
+	s->errors[comm->rank] = largest_difference(overlapped + n[0], once + n[0], n[1]);
+	mem_free(overlapped);
+	mem_free(waiting);
+	mem_free(once);
+	return same ? TOMOS_OK : TOMOS_BAD_VALUE;
+}
+
+/* Messages that overlap computing change no bit; back projections of all views at once are summed
+ * in another order. */
+static void overlapped_messages_change_nothing(void **state)
+{
+	static const char *const kinds[] = {"cone", "laminography", "helix"};
+	(void)state;
+	for (int k = 0; k < COUNT(kinds); k++) {
+		Shared s = {.scan = make_scan(kinds[k]), .groups = 1};
+		assert_ok(tomos_grid_centred(&s.grid, ACROSS, ACROSS, SLICES, 1));
+		s.x = random_values(SLICES * ACROSS * ACROSS, 11);
+		for (int i = 0; i <= 3; i++)
+			s.slices[i] = SLICES * i / 3;
+		(void)team_run(3, compare_orders, &s, TOMOS_OK);
+		for (int i = 0; i < 3; i++)
+			assert_true(s.errors[i] < 1e-2); /* of values up to 1e3 */
+		free(s.x);
+		tomos_geometry_free(s.scan);
+	}
+}
+
 /* ---- differences across slabs --------------------------------------------------------------- */
 
 typedef struct {
@@ -390,6 +452,7 @@ static void half_precision_has_the_stated_error(void **state)
 }
 
 #define TESTS(T) \
-	T(projections_are_those_of_one_process), T(differences_cross_slabs), \
-		T(failures_are_known_to_all), T(half_precision_has_the_stated_error)
+	T(projections_are_those_of_one_process), T(overlapped_messages_change_nothing), \
+		T(differences_cross_slabs), T(failures_are_known_to_all), \
+		T(half_precision_has_the_stated_error)
 TEST_MAIN(TESTS, NULL, NULL)

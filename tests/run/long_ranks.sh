@@ -17,8 +17,10 @@ make --geometry helix --pitch 1 --arc 1080 --source-axis 4 --source-detector 6 -
 
 iterate="--iterations 20"
 penalised=("fista --regulariser tv --strength 0.01" "pdhg --strength 0.01")
+# Slabs alone.
 campaign() {
 	local count=$1 scan method
+	several=(--view-groups 1)
 	same "parallel, FBP" "$count" recon ../parallel.h5 -q -o v.h5
 	same "fan, FBP" "$count" recon ../fan.h5 -q -o v.h5
 	for scan in cone short offset; do
@@ -30,6 +32,7 @@ campaign() {
 			near "$scan, $method" "$count" 1e-5 recon ../$scan.h5 -q --method $method $iterate -o v.npy
 		done
 	done
+	several=()
 }
 # Slabs that ranks share: these divide the views.
 shared() {
@@ -61,12 +64,12 @@ for ((pass = 0; pass < ${#launchers[@]}; pass++)); do
 done
 
 # Many iterations: no growth of memory, and an end. Views of a small arc, so that CGLS does not converge before.
-"$tomos" project shepp-logan -q --geometry cone --source-axis 4 --source-detector 6 --columns 24 --rows 12 --views 30 \
-	--arc 60 --noise 0.05 -o small.h5 || exit 1
+"$tomos" project shepp-logan -q --geometry cone --source-axis 4 --source-detector 6 --columns 24 --rows 12 --views 40 \
+	--arc 80 --noise 0.05 -o small.h5 || exit 1
 for launcher in "${launchers[@]}"; do
 	for count in 100 10000; do
 		/usr/bin/env time -f '%M' -o peak$count timeout 1800 "$launcher" -n 3 "$tomos" recon small.h5 --method cgls \
-			--iterations $count --overwrite -o v.npy >out 2>err || bad "$launcher: $count iterations"
+			--view-groups 1 --iterations $count --overwrite -o v.npy >out 2>err || bad "$launcher: $count iterations"
 		grep -q "^cgls: $count iterations" out || bad "$launcher: $(grep '^cgls' out | tail -1), not $count iterations"
 	done
 	if [ "$(tail -1 peak10000)" -gt $(($(tail -1 peak100) * 11 / 10)) ]; then

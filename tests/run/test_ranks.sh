@@ -16,6 +16,7 @@ same "parallel, CGLS of one group" 3 recon $scan -q --method cgls --iterations 3
 near "cone, FDK" 3 1e-6 recon ../cone.h5 -q -o v.npy
 near "parallel, FISTA with TV across slices" 3 1e-6 recon $scan -q --method fista --regulariser tv --strength 0.01 \
 	--iterations 5 -o v.npy
+several=(--view-groups 1)
 near "cone, SIRT" 3 1e-6 recon ../cone.h5 -q --method sirt --iterations 5 -o v.npy
 near "cone, CGLS" 3 1e-5 recon ../cone.h5 -q --method cgls --iterations 20 -o v.npy
 near "cone, PDHG with TV" 3 1e-6 recon ../cone.h5 -q --method pdhg --strength 0.01 --iterations 5 -o v.npy
@@ -29,6 +30,8 @@ awk "BEGIN {exit !(\"$bytes\" != \"\" && $bytes + 0 <= 1.05 * 2 * 40 * 40 * 29 *
 near "cone, SIRT, view groups" 3 1e-6 recon ../cone.h5 -q --method sirt --iterations 5 -o v.npy
 several=()
 
+near "cone, CGLS, groups as found best" 3 1e-5 recon ../cone.h5 -q --method cgls --iterations 20 -o v.npy
+
 # One checkpoint, whatever the number of ranks: others find nothing left to do, and go on.
 goes_on="recon cone.h5 --method cgls --checkpoint state"
 # shellcheck disable=SC2086
@@ -39,10 +42,45 @@ ranks "${launchers[0]}" 3 $goes_on --iterations 4 -q -o first.npy && ranks "${la
 one $goes_on --iterations 8 --resume -q -o third.npy && one recon cone.h5 --method cgls --iterations 8 -q -o whole.npy &&
 	"$tomos" compare whole.npy third.npy >out && awk '/^relative L2/ {exit !($3 <= 1e-6)}' out &&
 	ok "one process goes on: $(grep '^relative L2' out)" || bad "one process goes on"
+# Slices that are independent have checkpoints of slabs: those of other ranks are not taken for them.
+slices="recon stack.h5 -q --method sirt --checkpoint part --overwrite"
+# shellcheck disable=SC2086
+if one ${slices/--checkpoint part/} --iterations 8 -o whole.npy && ranks "${launchers[0]}" 3 $slices --iterations 4 -o part.npy; then
+	for count in 2 3; do
+		rm -f part.npy
+		# shellcheck disable=SC2086
+		ranks "${launchers[-1]}" $count $slices --resume --iterations 8 -o part.npy && "$tomos" compare whole.npy part.npy >out &&
+			awk '/^relative L2/ {exit !($3 <= 1e-6)}' out && ok "slabs of 3 ranks, continued by $count" ||
+			bad "slabs of 3 ranks, continued by $count"
+	done
+else
+	bad "checkpoints of slabs"
+fi
+# The Fourier projector; its normal operator has no checkpoints of several ranks.
+"$tomos" project shepp-logan --columns 60 --rows 12 --views 60 --pixel 0.05 --noise 0.02 -q -o wide.h5 || exit 1
+fista="recon ../wide.h5 -q --method fista --regulariser tv --strength 0.01 --iterations 5 --size 38,38,12 --forward fourier"
+# shellcheck disable=SC2086
+near "FISTA by the normal operator" 3 1e-5 $fista --normal fourier -o v.npy
+# shellcheck disable=SC2086
+ranks "${launchers[0]}" 3 ${fista//..\//} --normal fourier --checkpoint state2 -o v.npy
+[ $? != 0 ] && grep -q 'normal operator: checkpoints of several ranks contain projections' err && ok "no such checkpoint" ||
+	bad "a checkpoint of the normal operator"
+# shellcheck disable=SC2086
+ranks "${launchers[-1]}" 3 ${fista//..\//} --normal auto --checkpoint state2 --every 2 -o v.npy && [ -e state2 ] &&
+	one ${fista//..\//} --checkpoint state2 --resume -o v2.npy && grep -q . state2 && ok "projections are kept instead" ||
+	bad "projections are not kept instead"
 same "FBP to OME-Zarr" 3 recon $scan -q --compress 1 --type uint16 -o v.zarr
 same "other commands" 3 convert $scan -q v.npy
 
 # Failures: one message, from rank 0, and the same status.
 ranks "${launchers[0]}" 3 recon missing.h5 -o v.h5
 [ $? != 0 ] && [ "$(grep -c 'missing.h5' err)" = 1 ] && ok "one message" || bad "not one message"
+# A value that one rank alone rejects: all end at once, with the message of that rank.
+"$tomos" project ball --radius 0.1 --value -1 --geometry cone --source-axis 4 --source-detector 6 --columns 40 --rows 29 \
+	--views 36 --pixel 0.07 -q -o dark.h5 && "$tomos" convert dark.h5 -q dark.npy || exit 1
+for launcher in "${launchers[@]}"; do
+	patience=20 ranks "$launcher" 3 recon cone.h5 --method cgls --iterations 2 --view-groups 1 --ray-weights dark.npy -o rejected.npy
+	[ $? = 2 ] && grep -q 'rank 1: the weight of ray .* must not be negative' err && ok "one rank rejects ($launcher)" ||
+		bad "one rank rejects, $launcher"
+done
 [ "$failures" = 0 ]

@@ -40,6 +40,24 @@ kill_one() {
 	fi
 	[ ! -e "$name" ] || bad "$launcher: there is an output"
 }
+# A launcher that is killed: no rank and no shared memory is left.
+segments() {
+	local list=(/dev/shm/vader_segment.*."$(id -u)"."$1".*)
+	[ -e "${list[0]}" ] && echo ${#list[@]} || echo 0
+}
+kill_launcher() {
+	"$1" -n 3 "$tomos" recon scan.h5 --method cgls --iterations 100000000 -o killed.npy >out 2>err &
+	local job=$! number
+	until_true 60 grep -q '^plan' out && until_true 10 victim_of killed.npy || { bad "$1: no rank 2"; kill -9 $job; return; }
+	number=$(tr '\0' '\n' <"/proc/$process/environ" | sed -n 's/^PMIX_NAMESPACE=//p')
+	number=$(printf '%x' "${number:-0}")
+	[ "$(segments "$number")" -gt 0 ] || echo "# $1: no shared memory in /dev/shm"
+	kill -9 $job
+	until_true 30 eval "[ \"\$(segments $number)\" = 0 ] && ! victim_of killed.npy" && ok "$1 killed" ||
+		bad "$1 killed: $(segments "$number") segments are left"
+	wait $job 2>/dev/null
+}
+[ "${launchers[0]}" != mpirun.openmpi ] || kill_launcher mpirun.openmpi
 for launcher in "${launchers[@]}"; do
 	kill_one "$launcher" no
 	[ "$launcher" = mpirun.openmpi ] && kill_one "$launcher" yes

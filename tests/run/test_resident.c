@@ -2,6 +2,7 @@
  * the rows reach the device. */
 #include "work.h"
 #include "backend/backend.h"
+#include "backend/open.h"
 #include "io/io.h"
 
 enum { V = 40, R = 37, C = 48, ALL = V * R * C };
@@ -282,5 +283,30 @@ static void encodes(void **state)
 	tomos_backend_close(b);
 }
 
-#define TESTS(T) T(same_volumes), T(stages), T(resumes), T(not_finite), T(encodes)
+/* Processes that use the same device divide its memory, and all give it the same name. */
+static void shared_device(void **state)
+{
+	enum { PROCESSES = 64 };
+	char places[2][PLACE_LENGTH];
+	int64_t alone, divided;
+	tomos_backend *b, *again;
+	(void)state;
+	assert_ok(tomos_backend_open(&b, test_backend()));
+	assert_ok(backend_open_in_turn(&again, test_backend(), 0, NULL));
+	assert_ok(backend_place(b, places[0]));
+	assert_ok(backend_place(again, places[1]));
+	assert_memory_equal(places[0], places[1], PLACE_LENGTH);
+	assert_true((places[0][0] == 0) == (b->device == 0));
+	tomos_backend_close(again);
+	if (b->device != 0) {
+		assert_ok(b->type->memory->free_bytes(b, &alone));
+		assert_ok(backend_share(b, PROCESSES));
+		assert_ok(b->type->memory->free_bytes(b, &divided));
+		assert_true(divided > 0 && divided < alone / (PROCESSES / 8));
+		assert_ok(backend_share(b, 1));
+	}
+	tomos_backend_close(b);
+}
+
+#define TESTS(T) T(same_volumes), T(stages), T(resumes), T(not_finite), T(encodes), T(shared_device)
 TEST_MAIN(TESTS, make_counts, scratch_remove)

@@ -4,9 +4,12 @@
 
 extern "C" {
 #include "backend/device/prepare.h"
+#include "backend/device_module.h"
 }
 
-enum { SCRATCH_FLOATS = 512 << 20, FILTER_FLOATS = 128 << 20 };
+enum { SCRATCH_FLOATS = 512 << 20, FILTER_FLOATS = 128 << 20, DEVICES = 64 };
+
+static int sharers[DEVICES]; /* processes that use a GPU, this one included; 0: this one alone */
 
 tomos_status cuda_failed(cudaError_t error, const char *doing)
 {
@@ -153,8 +156,33 @@ static tomos_status cuda_free_bytes(tomos_backend *b, int64_t *bytes)
 	size_t free_bytes = 0, all = 0;
 	TRY(cuda_use(b));
 	CUDA_TRY(cudaMemGetInfo(&free_bytes, &all), "asking for its memory");
-	*bytes = (int64_t)free_bytes;
+	*bytes = (int64_t)free_bytes / max64(1, sharers[device_of(b)->number % DEVICES]);
 	return TOMOS_OK;
+}
+
+static int cuda_count(void)
+{
+	int count = 0;
+	return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+/* Numbers depend on what a process may see (CUDA_VISIBLE_DEVICES), addresses on the bus do not. */
+static void cuda_place(const tomos_backend *b, char *name, size_t size)
+{
+	if (cudaDeviceGetPCIBusId(name, (int)size, device_of(b)->number) != cudaSuccess)
+		snprintf(name, size, "cuda:%d", device_of(b)->number);
+}
+
+static void cuda_share(const tomos_backend *b, int processes)
+{
+	CudaDevice *d = device_of(b);
+	size_t free_bytes, all;
+	sharers[d->number % DEVICES] = processes;
+	if (cuda_use(b) != TOMOS_OK || cudaMemGetInfo(&free_bytes, &all) != cudaSuccess)
+		return;
+	const int64_t floats = (int64_t)(all / sizeof(float)) / processes;
+	d->scratch_most = min64(d->scratch_most, floats / 8);
+	d->filter_most = min64(d->filter_most, floats / 32);
 }
 
 static bool make_stream(cudaStream_t *stream, int priority)
@@ -381,6 +409,8 @@ static const BackendMatrix cuda_matrix = {BACKEND_MATRIX(cuda)};
 
 extern const BackendType module_backend;
 extern const BackendFourier cuda_fourier;
+TOMOS_API extern const ModuleSharing tomos_module_sharing;
+const ModuleSharing tomos_module_sharing = {cuda_count, cuda_place, cuda_share};
 const BackendType module_backend = {BACKEND_PARTS(cuda, (int64_t)2 << 30), .matrix = &cuda_matrix,
 	.prepare = &device_prepare, .fourier = &cuda_fourier, .machine = cuda_machine};
 }

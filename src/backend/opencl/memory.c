@@ -310,7 +310,7 @@ static tomos_status opencl_free_bytes(tomos_backend *b, int64_t *bytes)
 {
 	OpenclDevice *d = device_of(b);
 	pthread_mutex_lock(&d->lock);
-	*bytes = min64(d->all - d->held, d->most + d->most / 4);
+	*bytes = max64(0, min64(d->all / max64(1, d->sharers) - d->held, d->most + d->most / 4));
 	pthread_mutex_unlock(&d->lock);
 	return TOMOS_OK;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "backend/device/prepare.h"
+#include "backend/device_module.h"
 #include "backend/opencl/opencl.h"
 
 enum { FIRST_ROOM = 64, LONGEST_NUMBER = 9 };
@@ -148,6 +149,28 @@ static tomos_status opencl_open(tomos_backend *backend, const char *argument)
 		opencl_close(backend);
 	return status;
 }
+
+static int opencl_count(void)
+{
+	int count = 0;
+	cl_device_id id;
+	while (opencl_find(count, &id) == TOMOS_OK)
+		count++;
+	return count;
+}
+
+static void place_name(const tomos_backend *b, char *name, size_t size)
+{
+	snprintf(name, size, "opencl:%d", b->device - FIRST_DEVICE);
+}
+
+static void opencl_share(const tomos_backend *b, int processes)
+{
+	device_of(b)->sharers = processes;
+}
+
+TOMOS_API extern const ModuleSharing tomos_module_sharing;
+const ModuleSharing tomos_module_sharing = {opencl_count, place_name, opencl_share};
 
 extern const BackendType module_backend;
 const BackendType module_backend = {BACKEND_PARTS(opencl, 64 << 20), .matrix = &opencl_matrix,

@@ -50,6 +50,7 @@ typedef struct {
 	cl_context context;
 	cl_command_queue queue;
 	int64_t most, all, held; /* bytes: per allocation, in total, in use */
+	int sharers;             /* processes that use the device; 0: this one alone */
 	OpenclBlock *blocks;     /* in the order of their addresses */
 	int64_t count, capacity;
 	cl_program programs[PROGRAM_COUNT]; /* compiled at first use */

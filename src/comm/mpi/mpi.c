@@ -2,6 +2,7 @@
  * ranks that share a core do not take it from those that compute. */
 #include <mpi.h>
 #include <limits.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +18,8 @@ enum {
 };
 
 typedef struct {
-	MPI_Comm world;
-	bool started; /* MPI was started here, and is to be ended here */
+	MPI_Comm world, aside; /* aside: for `meet` */
+	bool started;          /* MPI was started here, and is to be ended here */
 } Mpi;
 
 static const CommHost *host;
@@ -55,17 +56,27 @@ static void pause_waiting(int64_t looks)
 	nanosleep(&time, NULL);
 }
 
-static tomos_status wait_for(MPI_Request *list, int count, const char *what)
+/* The number of requests that were complete when the time was over. */
+static tomos_status wait_until(
+	MPI_Request *list, int count, double end, int *complete, const char *what)
 {
 	int64_t looks = 0;
-	for (int i = 0; i < count; looks++) {
+	for (*complete = 0; *complete < count; looks++) {
 		int done = 0;
-		TRY_MPI(MPI_Test(&list[i], &done, MPI_STATUS_IGNORE), what);
-		i += done;
+		TRY_MPI(MPI_Test(&list[*complete], &done, MPI_STATUS_IGNORE), what);
+		*complete += done;
+		if (!done && looks > LOOKS && MPI_Wtime() > end)
+			return TOMOS_OK;
 		if (!done)
 			pause_waiting(looks);
 	}
 	return TOMOS_OK;
+}
+
+static tomos_status wait_for(MPI_Request *list, int count, const char *what)
+{
+	int complete;
+	return wait_until(list, count, HUGE_VAL, &complete, what);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -92,6 +103,8 @@ static tomos_status find_local(tomos_comm *comm, MPI_Comm world)
 		"the ranks of a machine");
 	TRY_MPI(MPI_Comm_rank(local, &comm->local_rank), "the ranks of a machine");
 	TRY_MPI(MPI_Comm_size(local, &comm->local_size), "the ranks of a machine");
+	comm->node = comm->rank;
+	TRY_MPI(MPI_Bcast(&comm->node, 1, MPI_INT, 0, local), "the ranks of a machine");
 	TRY_MPI(MPI_Comm_free(&local), "the ranks of a machine");
 	return TOMOS_OK;
 }
@@ -112,6 +125,7 @@ static tomos_status take_world(tomos_comm *comm, Mpi *own, const void *handle)
 	if (handle)
 		memcpy(&given, handle, sizeof given);
 	TRY_MPI(MPI_Comm_dup(given, &own->world), "a communicator");
+	TRY_MPI(MPI_Comm_dup(given, &own->aside), "a communicator");
 	TRY_MPI(MPI_Comm_set_errhandler(own->world, MPI_ERRORS_RETURN), "a communicator");
 	TRY_MPI(MPI_Comm_rank(own->world, &comm->rank), "the number of a rank");
 	TRY_MPI(MPI_Comm_size(own->world, &comm->size), "the number of ranks");
@@ -136,8 +150,10 @@ static void mpi_close(tomos_comm *comm)
 	Mpi *own = comm->own;
 	int ended = 0;
 	MPI_Finalized(&ended);
-	if (!ended)
+	if (!ended) {
+		MPI_Comm_free(&own->aside);
 		MPI_Comm_free(&own->world);
+	}
 	if (!ended && own->started)
 		MPI_Finalize();
 	host->release(own);
@@ -221,6 +237,21 @@ static tomos_status mpi_wait(tomos_comm *comm)
 	return wait_for(&request, 1, "waiting for all ranks");
 }
 
+static tomos_status mpi_meet(
+	tomos_comm *comm, const void *mine, int64_t bytes, void *all, double seconds, bool *met)
+{
+	const Mpi *own = comm->own;
+	MPI_Request request;
+	int complete = 0;
+	TRY_MPI(MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, own->aside,
+			&request),
+		"what ranks report");
+	tomos_status status =
+		wait_until(&request, 1, MPI_Wtime() + seconds, &complete, "what ranks report");
+	*met = complete == 1;
+	return status;
+}
+
 static void mpi_abort(tomos_comm *comm, int code)
 {
 	const Mpi *own = comm->own;
@@ -230,8 +261,8 @@ static void mpi_abort(tomos_comm *comm, int code)
 	MPI_Abort(own->world, code);
 }
 
-static const CommType mpi_type = {
-	mpi_open, mpi_close, mpi_gather, mpi_broadcast, mpi_exchange, mpi_wait, mpi_abort};
+static const CommType mpi_type = {mpi_open, mpi_close, mpi_gather, mpi_broadcast, mpi_exchange,
+	mpi_wait, mpi_meet, mpi_abort};
 
 __attribute__((visibility("default"))) const CommType *tomos_comm_module(const CommHost *given);
 

@@ -63,15 +63,16 @@ static void add_ready(const Pass *pass, const Stretch *ready, int views, int64_t
 {
 	const Plan *plan = pass->what->plan;
 	int64_t rows = plan->model.rows;
+	const Range all = {0, tall};
 	bool by_distance = plan->model.weight == WEIGHT_RAY && plan->rays.source != TOMOS_PARALLEL;
 	if (views == 2 && !by_distance)
-		stretch_add(ready, 2, tall, rows, 0, sums);
+		stretch_add(ready, 2, &all, rows, 0, sums);
 	else
 		for (int v = 0; v < views; v++) {
 			if (by_distance)
-				stretch_add(ready + v, 1, tall, rows, 1, sums);
+				stretch_add(ready + v, 1, &all, rows, 1, sums);
 			else
-				stretch_add(ready + v, 1, tall, rows, 0, sums);
+				stretch_add(ready + v, 1, &all, rows, 0, sums);
 		}
 }
 

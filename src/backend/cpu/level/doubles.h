@@ -74,6 +74,24 @@ static inline vd vd_choose(vl mask, vd yes, vd no)
 	return (vd)(((vl)yes & mask) | ((vl)no & ~mask));
 }
 
+static inline vd vd_least(vd a, vd b)
+{
+	return vd_choose(a < b, a, b);
+}
+
+static inline vd vd_most(vd a, vd b)
+{
+	return vd_choose(a > b, a, b);
+}
+
+/* The largest integer that is not above v, for numbers below 2^51. */
+static inline vd vd_floor(vd v)
+{
+	const double shift = 0x1.8p52;
+	vd nearest = (v + shift) - shift;
+	return nearest - vd_choose(nearest > v, 1 + (vd){0}, (vd){0});
+}
+
 /* The nearest integer and what exceeds it, for numbers below 2^31. The last bits of a double of
  * this size have the value of the integer. */
 static inline vi doubles_round(const Doubles *d, vf *fraction)

@@ -45,14 +45,14 @@ static inline Reading stretch_reading(double step)
 static inline void stretch_mix(Stretch *s, const float *one, const float *two, float left,
 	float right, int64_t count, int64_t stride)
 {
+	s->one = one, s->two = two, s->left = left, s->right = right;
+	if (stretch_reading(s->step) == READ_NEAR)
+		return;
 	double start = s->start, end = start + (double)(count + LANES) * s->step;
 	double low = start < end ? start : end, high = start < end ? end : start;
 	int64_t from = limit((position_of(low) >> FRACTION_BITS) - 1, -PAD, stride - PAD);
 	int64_t to = limit((position_of(high) >> FRACTION_BITS) + 3, -PAD, stride - PAD);
 	float *mixed = s->mixed;
-	s->one = one, s->two = two, s->left = left, s->right = right;
-	if (stretch_reading(s->step) == READ_NEAR)
-		return;
 	for (int64_t r = (from + PAD) / LANES * LANES; r < to + PAD; r += LANES)
 		vf_store(mixed + r, left * vf_load(one + r) + right * vf_load(two + r));
 }
@@ -82,19 +82,25 @@ static inline vf stretch_read(
 	return low + fraction * (high - low);
 }
 
-static inline void stretch_add_by(const Stretch *s, const int many, int64_t count, int64_t n,
+/* Targets [from, to); `from` is a multiple of LANES. */
+typedef struct {
+	int64_t from, to;
+} Range;
+
+static inline void stretch_add_by(const Stretch *s, const int many, const Range *range, int64_t n,
 	const int by_distance, const Reading reading, float *targets)
 {
 	int64_t p[2], step[2];
 	Lanes lanes[2];
 	vf away[2];
 	for (int v = 0; v < many; v++) {
-		p[v] = position_of(s[v].start + lowest_lane(s[v].step));
 		step[v] = position_of(LANES * s[v].step);
+		p[v] = position_of(s[v].start + lowest_lane(s[v].step)) +
+		       range->from / LANES * step[v];
 		lanes[v] = lanes_of(s[v].step);
-		away[v] = (vf_lane() - s[v].z) * s[v].dz;
+		away[v] = ((float)range->from + vf_lane() - s[v].z) * s[v].dz;
 	}
-	for (int64_t t = 0; t < count; t += LANES) {
+	for (int64_t t = range->from; t < range->to; t += LANES) {
 		vf sum = vf_load(targets + t);
 		for (int v = 0; v < many; v++) {
 			vf value = stretch_read(&s[v], &lanes[v], p[v], n, reading);
@@ -109,32 +115,32 @@ static inline void stretch_add_by(const Stretch *s, const int many, int64_t coun
 }
 
 static inline void stretch_add_one(
-	const Stretch *s, int64_t count, int64_t n, const int by_distance, float *targets)
+	const Stretch *s, const Range *range, int64_t n, const int by_distance, float *targets)
 {
 	Reading reading = stretch_reading(s->step);
 	if (reading == READ_NEAR)
-		stretch_add_by(s, 1, count, n, by_distance, READ_NEAR, targets);
+		stretch_add_by(s, 1, range, n, by_distance, READ_NEAR, targets);
 	else if (reading == READ_WINDOW)
-		stretch_add_by(s, 1, count, n, by_distance, READ_WINDOW, targets);
+		stretch_add_by(s, 1, range, n, by_distance, READ_WINDOW, targets);
 	else
-		stretch_add_by(s, 1, count, n, by_distance, READ_ANY, targets);
+		stretch_add_by(s, 1, range, n, by_distance, READ_ANY, targets);
 }
 
-/* Resamples the mixed columns of s[0 .. many-1], of n samples each, and adds them to `count`
+/* Resamples the mixed columns of s[0 .. many-1], of n samples each, and adds them to a range of
  * targets. `many` (1 or 2) and `by_distance` are constants. */
-static inline void stretch_add(const Stretch *s, const int many, int64_t count, int64_t n,
+static inline void stretch_add(const Stretch *s, const int many, const Range *range, int64_t n,
 	const int by_distance, float *targets)
 {
 	Reading reading = stretch_reading(s[0].step);
 	if (many == 2 && reading != stretch_reading(s[1].step)) {
 		for (int v = 0; v < 2; v++)
-			stretch_add_one(s + v, count, n, by_distance, targets);
+			stretch_add_one(s + v, range, n, by_distance, targets);
 	} else if (reading == READ_NEAR) {
-		stretch_add_by(s, many, count, n, by_distance, READ_NEAR, targets);
+		stretch_add_by(s, many, range, n, by_distance, READ_NEAR, targets);
 	} else if (reading == READ_WINDOW) {
-		stretch_add_by(s, many, count, n, by_distance, READ_WINDOW, targets);
+		stretch_add_by(s, many, range, n, by_distance, READ_WINDOW, targets);
 	} else {
-		stretch_add_by(s, many, count, n, by_distance, READ_ANY, targets);
+		stretch_add_by(s, many, range, n, by_distance, READ_ANY, targets);
 	}
 }
 

@@ -123,22 +123,49 @@ static void fill_columns(void *user, int64_t index)
 		}
 }
 
-/* Interpolates the two voxel columns between which a detector column crosses a plane, for `rows`
- * detector rows from `row` on. Returns 1, or 0 if it does not cross the plane inside the box. */
-static int ready_plane(
-	const Slab *s, const Upright *up, int64_t plane, int64_t row, int64_t rows, Stretch *ready)
+/* Where the detector columns of a tile cross a plane, and the rows [from, to) that are then beside
+ * voxels. */
+typedef struct {
+	double left[ACROSS], share[ACROSS], start[ACROSS], step[ACROSS], from[ACROSS], to[ACROSS];
+} Plane;
+
+static inline void set_plane(
+	const Slab *s, const Uprights *columns, int64_t plane, const Window *tile, Plane *p)
 {
-	const int64_t *low = s->what->box.low;
-	double k = (double)(low[s->axis] + plane), p = up->base + k * up->slope;
-	p -= (double)low[1 - s->axis];
-	if (!(p > -1 && p < (double)s->across) || upright_behind(up, k))
+	const Box *box = &s->what->box;
+	const double row = (double)tile->low[1], rows = (double)(tile->high[1] - tile->low[1]);
+	const vd k = (double)(box->low[s->axis] + plane) + (vd){0};
+	for (int i = 0; i < ACROSS / SET; i++) {
+		const Crossings c = upright_cross(&columns[i], k, box, s->axis);
+		vd start = c.q + row * c.climb, rate = 1 / c.climb;
+		vd one = (-1 - start) * rate, two = ((double)s->tall - start) * rate;
+		vd from = vd_most(vd_least(one, two) - 1, (vd){0});
+		vd to = vd_least(vd_most(one, two) + 2, rows + (vd){0});
+		to = vd_choose(c.inside, to, -1 + (vd){0});
+		memcpy(&p->left[i * SET], &c.left, sizeof c.left);
+		memcpy(&p->share[i * SET], &c.share, sizeof c.share);
+		memcpy(&p->start[i * SET], &start, sizeof start);
+		memcpy(&p->step[i * SET], &c.climb, sizeof c.climb);
+		memcpy(&p->from[i * SET], &from, sizeof from);
+		memcpy(&p->to[i * SET], &to, sizeof to);
+	}
+}
+
+/* Interpolates the two voxel columns between which detector column c crosses a plane, and widens the
+ * range of its rows. Returns 1, or 0 if it does not cross the plane inside the box. */
+static int ready_plane(const Slab *s, const Plane *p, int64_t c, int64_t plane, int64_t rows,
+	Stretch *ready, Range *range)
+{
+	if (!(p->from[c] < p->to[c]))
 		return 0;
-	double left = floor(p), climb = up->r + k * up->r_k;
-	float share = (float)(p - left);
-	ready->start = up->q + k * up->q_k + (double)row * climb - (double)low[2];
-	ready->step = climb;
+	float share = (float)p->share[c];
+	ready->start = p->start[c];
+	ready->step = p->step[c];
+	range->from = min64(range->from, (int64_t)p->from[c] / LANES * LANES);
+	range->to = max64(range->to, (int64_t)p->to[c]);
 	const float *one =
-		s->samples + ((plane - s->first) * (s->across + 2) + (int64_t)left + 1) * s->stride;
+		s->samples +
+		((plane - s->first) * (s->across + 2) + (int64_t)p->left[c] + 1) * s->stride;
 	stretch_mix(ready, one, one + s->stride, 1 - share, share, rows, s->stride);
 	return 1;
 }
@@ -157,6 +184,37 @@ static void give_tile(const Slab *s, int64_t view, const Window *tile, float (*s
 				sums[c - tile->low[0]][r - tile->low[1]];
 }
 
+/* Adds two planes, or the last one, to the rows of detector column c. */
+static void add_planes(const Slab *s, const Plane planes[2], int64_t c, int64_t plane, int64_t rows,
+	float (*mixed)[MAX_COLUMN + 3 * PAD], float *sums)
+{
+	Stretch ready[2] = {{.mixed = mixed[0]}, {.mixed = mixed[1]}};
+	Range range = {rows, 0};
+	int count = ready_plane(s, &planes[0], c, plane, rows, ready, &range);
+	if (plane + 1 < s->first + s->count)
+		count += ready_plane(s, &planes[1], c, plane + 1, rows, ready + count, &range);
+	if (count == 2)
+		stretch_add(ready, 2, &range, s->tall, 0, sums);
+	else if (count == 1)
+		stretch_add(ready, 1, &range, s->tall, 0, sums);
+}
+
+/* The columns of a tile, those beside the detector included; returns how many cross the planes of
+ * the slab. */
+static int64_t tile_columns(const Slab *s, int64_t view, const Window *tile, Upright up[ACROSS],
+	Uprights sets[ACROSS / SET])
+{
+	int64_t mine = 0;
+	for (int64_t c = 0; c < ACROSS; c++) {
+		up[c] = upright_column(
+			&s->what->plan->views[s->what->first + view], (double)(tile->low[0] + c));
+		mine += c < tile->high[0] - tile->low[0] && up[c].axis == s->axis;
+	}
+	for (int i = 0; i < ACROSS / SET; i++)
+		sets[i] = upright_set(up + i * SET, 1);
+	return mine;
+}
+
 static void tile_forward(void *user, int64_t index)
 {
 	const Slab *s = user;
@@ -167,35 +225,22 @@ static void tile_forward(void *user, int64_t index)
 	tile.high[0] = min64(tile.low[0] + ACROSS, plan->model.columns);
 	tile.high[1] = min64(tile.low[1] + TALL, plan->model.rows);
 	Upright up[ACROSS];
-	int64_t rows = tile.high[1] - tile.low[1], wide = tile.high[0] - tile.low[0], mine = 0;
-	for (int64_t c = 0; c < wide; c++) {
-		up[c] = upright_column(
-			&plan->views[s->what->first + view], (double)(tile.low[0] + c));
-		mine += up[c].axis == s->axis;
-	}
-	if (mine == 0)
+	Uprights sets[ACROSS / SET];
+	int64_t rows = tile.high[1] - tile.low[1], wide = tile.high[0] - tile.low[0];
+	if (tile_columns(s, view, &tile, up, sets) == 0)
 		return;
 	float mixed[2][MAX_COLUMN + 3 * PAD], sums[ACROSS][TALL] = {{0}};
 	for (int i = 0; i < 2; i++)
 		memset(mixed[i], 0, (size_t)(s->stride + PAD) * sizeof **mixed);
-	Stretch ready[2] = {{.mixed = mixed[0]}, {.mixed = mixed[1]}};
-	for (int64_t plane = s->first; plane < s->first + s->count; plane += 2)
-		for (int64_t c = 0; c < wide; c++) {
-			if (up[c].axis != s->axis)
-				continue;
-			int count = ready_plane(s, &up[c], plane, tile.low[1], rows, ready);
-			if (plane + 1 < s->first + s->count)
-				count += ready_plane(
-					s, &up[c], plane + 1, tile.low[1], rows, ready + count);
-			if (count == 2)
-				stretch_add(ready, 2, rows, s->tall, 0, sums[c]);
-			else if (count == 1)
-				stretch_add(ready, 1, rows, s->tall, 0, sums[c]);
-		}
-	for (int64_t c = 0; c < wide;
-		c++) /* the slabs across the other axis compute the other columns */
-		if (up[c].axis != s->axis)
-			memset(sums[c], 0, sizeof sums[c]);
+	for (int64_t plane = s->first; plane < s->first + s->count; plane += 2) {
+		Plane planes[2];
+		for (int i = 0; i < 2; i++)
+			set_plane(s, sets, plane + i, &tile, &planes[i]);
+		for (int64_t c = 0; c < wide; c++)
+			if (up[c].axis == s->axis)
+				add_planes(s, planes, c, plane, rows, mixed, sums[c]);
+	}
+	/* The slabs across the other axis compute the other columns. */
 	give_tile(s, view, &tile, sums);
 }
 

@@ -85,32 +85,48 @@ typedef struct {
 	float sums[SIDE][SIDE][TALL], none[TALL]; /* none: for voxels outside the tile */
 } Tile;
 
-/* Adds a detector column in plane k across its axis. */
-static void add_plane(Tile *tile, const Upright *up, const float *column, int64_t k)
+/* A detector column in the planes of a tile across its axis: the voxel columns that it passes, and
+ * voxels along z [from, to) with the rows there. */
+typedef struct {
+	double left[SIDE], share[SIDE], start[SIDE], step[SIDE], from[SIDE], to[SIDE];
+} Planes;
+
+static inline void set_planes(const Tile *tile, const Upright *up, Planes *p)
+{
+	const Uprights same = upright_set(up, 0);
+	const double last_row = (double)(tile->pass->what->plan->model.rows - 1);
+	const double tall = (double)(tile->box.high[2] - tile->box.low[2]);
+	for (int i = 0; i < SIDE; i += SET) {
+		vd k = doubles_line((double)(tile->box.low[up->axis] + i), 1).half[0];
+		const Crossings c = upright_cross(&same, k, &tile->box, up->axis);
+		vd end = c.q + last_row * c.climb, step = 1 / c.climb, start = -c.q * step;
+		vd from = vd_most(vd_floor(vd_least(c.q, end)), (vd){0});
+		vd to = vd_least(vd_floor(vd_most(c.q, end)) + 2, tall + (vd){0});
+		to = vd_choose(c.inside, to, -1 + (vd){0});
+		memcpy(&p->left[i], &c.left, sizeof c.left);
+		memcpy(&p->share[i], &c.share, sizeof c.share);
+		memcpy(&p->start[i], &start, sizeof start);
+		memcpy(&p->step[i], &step, sizeof step);
+		memcpy(&p->from[i], &from, sizeof from);
+		memcpy(&p->to[i], &to, sizeof to);
+	}
+}
+
+/* Adds a detector column in plane i of a tile across its axis. */
+static void add_plane(Tile *tile, int axis, const Planes *p, int i, const float *column)
 {
 	const int64_t *low = tile->box.low, *high = tile->box.high;
-	int64_t rows = tile->pass->what->plan->model.rows;
-	int b = 1 - up->axis;
-	double at = up->base + (double)k * up->slope - (double)low[b], left = floor(at);
-	if (!(at > -1 && at < (double)(high[b] - low[b])) || upright_behind(up, (double)k))
-		return;
-	double climb = up->r + (double)k * up->r_k,
-	       q = up->q + (double)k * up->q_k - (double)low[2];
-	double end = q + (double)(rows - 1) * climb;
-	double first = fmax(0, floor(fmin(q, end))),
-	       last = fmin((double)(high[2] - low[2]), ceil(fmax(q, end)) + 1);
-	if (!(first < last))
-		return;
+	int64_t rows = tile->pass->what->plan->model.rows, left = (int64_t)p->left[i];
+	int64_t from = (int64_t)p->from[i] / LANES * LANES, to = (int64_t)p->to[i];
 	float *sums[2];
-	const float share[2] = {(float)(1 - (at - left)), (float)(at - left)};
+	const float share[2] = {(float)(1 - p->share[i]), (float)p->share[i]};
 	for (int n = 0; n < 2; n++) {
-		int64_t i = (int64_t)left + n, j = k - low[up->axis];
-		sums[n] = i < 0 || i >= high[b] - low[b] ? tile->none
-			  : b == 0                       ? tile->sums[j][i]
-							 : tile->sums[i][j];
+		int64_t k = left + n;
+		sums[n] = k < 0 || k >= high[1 - axis] - low[1 - axis] ? tile->none
+			  : axis == 1                                  ? tile->sums[i][k]
+								       : tile->sums[k][i];
 	}
-	Stretch s = {.start = -q / climb, .step = 1 / climb};
-	int64_t from = (int64_t)first / LANES * LANES, to = (int64_t)last;
+	Stretch s = {.start = p->start[i], .step = p->step[i]};
 	int hats = (int)(2 * fabs(s.step)) + 1;
 	Reading reading = reading_of(fabs(s.step));
 	if (reading == READ_NEAR && hats <= 2)
@@ -155,8 +171,11 @@ static void add_view(Tile *tile, int64_t view)
 		Upright up = upright_column(k, (double)c);
 		const float *column =
 			pass->samples + (view * plan->model.columns + c) * pass->stride + EDGE;
-		for (int64_t i = tile->box.low[up.axis]; i < tile->box.high[up.axis]; i++)
-			add_plane(tile, &up, column, i);
+		Planes planes;
+		set_planes(tile, &up, &planes);
+		for (int i = 0; i < tile->box.high[up.axis] - tile->box.low[up.axis]; i++)
+			if (planes.from[i] < planes.to[i])
+				add_plane(tile, up.axis, &planes, i, column);
 	}
 }
 
