@@ -337,7 +337,7 @@ void job_free(scan_job *j);
 /* Does the work with the prepared scan of the options and their backend. */
 int job_prepared(const settings *s, bool axis_later,
 	int (*work)(const settings *s, tomos_prepared *prepared, tomos_backend *backend));
-void axis_say(const tomos_axis *axis, int64_t columns);
+void axis_say(const tomos_axis *axis, const tomos_geometry *scan);
 void prep_say(const tomos_prep_report *report);
 int info_kernels(void);
 /* The picture of --draw, if it is named. */

@@ -282,13 +282,12 @@ static void pose_say(const tomos_pose *pose)
 static int find_axis(
 	const settings *s, tomos_prepared *prepared, tomos_backend *backend, double *column)
 {
-	const tomos_geometry *scan = tomos_prepared_geometry(prepared);
 	tomos_axis axis = {.bytes = sizeof axis};
-	int64_t first, count, columns = tomos_geometry_columns(scan);
+	int64_t first, count;
 	int code;
 	DO(choose_rows(s, prepared, &first, &count));
 	DO(lib(tomos_prepared_axis(prepared, backend, first, count, &axis, progress_shown())));
-	axis_say(&axis, columns);
+	axis_say(&axis, tomos_prepared_geometry(prepared));
 	*column = axis.column;
 done:
 	return code;

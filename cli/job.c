@@ -124,8 +124,11 @@ static void say_opinion(const char *name, double column)
 		say("  %-10s %.3f\n", name, column);
 }
 
-void axis_say(const tomos_axis *axis, int64_t columns)
+void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 {
+	int64_t columns = tomos_geometry_columns(scan);
+	const double *ray = tomos_geometry_list(scan)[0].src;
+	bool tilted = ray[3] == TOMOS_PARALLEL && fabs(ray[2]) > 1e-9 * hypot(ray[0], ray[1]);
 	say("axis at column %.2f of %lld, ", axis->column, (long long)columns);
 	if (!isnan(axis->error))
 		say("standard error %.2g columns, ", axis->error);
@@ -141,7 +144,11 @@ void axis_say(const tomos_axis *axis, int64_t columns)
 		     "set --axis-range\n",
 			axis->low, axis->high);
 	double from, to, step;
-	if (tomos_axis_doubt(axis, &from, &to, &step))
+	if (!tomos_axis_doubt(axis, &from, &to, &step))
+		return;
+	if (tilted) /* filtered back projection has no slices of it */
+		note("warning: the axis is uncertain; --axis sets it\n");
+	else
 		note("warning: the axis is uncertain; compare slices with --sweep %g:%g:%g\n", from,
 			fmin(to, (double)(columns - 1)), step);
 }

@@ -428,6 +428,21 @@ tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend, const tom
 	return find(axis, &p, options, progress);
 }
 
+static tomos_status find_tilted(tomos_axis *axis, const AxisProblem *p, const Orbit *orbit,
+	const tomos_axis_options *options, const tomos_progress *progress)
+{
+	AxisSums sums;
+	tomos_axis found = {.bytes = sizeof found};
+	TRY(struct_give(axis, &found, "tomos_axis"));
+	TRY(axis_sums_begin(&sums, orbit));
+	tomos_status status = axis_sums_add(&sums, p->data, 0);
+	if (status == TOMOS_OK)
+		status = axis_sums_find(
+			&sums, p->backend, p->angles, options, progress, &found);
+	axis_sums_free(&sums);
+	return status == TOMOS_OK ? struct_give(axis, &found, "tomos_axis") : status;
+}
+
 tomos_status tomos_axis_find_scan(tomos_axis *axis, tomos_backend *backend,
 	const tomos_array *integrals, const tomos_geometry *scan, const tomos_axis_options *options,
 	const tomos_progress *progress)
@@ -440,12 +455,8 @@ tomos_status tomos_axis_find_scan(tomos_axis *axis, tomos_backend *backend,
 	TRY(orbit_take(&orbit, scan));
 	AxisProblem p = {.data = integrals, .angles = orbit.angles, .backend = backend};
 	p.orbit = orbit.source > 0 ? &orbit : NULL;
-	tomos_status status = orbit.tilt != 0
-				      ? fail(TOMOS_UNSUPPORTED,
-						"the rays are tilted by %g degrees: the axis of "
-						"laminography is not searched for",
-						orbit.tilt * 180 / M_PI)
-				      : find(axis, &p, options, progress);
+	tomos_status status = orbit.tilt != 0 ? find_tilted(axis, &p, &orbit, options, progress)
+					      : find(axis, &p, options, progress);
 	orbit_free(&orbit);
 	return status;
 }

@@ -63,6 +63,20 @@ void axis_slopes(const float *row, int64_t n, float *out);
 bool axis_at_end(const AxisProblem *p, double column);
 void axis_settle(const AxisProblem *p, AxisAnswer *answer);
 
+/* Sums over the rows of a laminography scan, added some rows at a time. */
+typedef struct {
+	int64_t views, rows, columns;
+	double middle, slope; /* row, and columns per row of the projected axis */
+	double most, edge;
+	float *sums; /* [even, tapered][view][column] */
+} AxisSums;
+tomos_status axis_sums_begin(AxisSums *s, const struct Orbit *orbit);
+tomos_status axis_sums_add(AxisSums *s, const tomos_array *rows, int64_t first);
+/* As tomos_axis_find. */
+tomos_status axis_sums_find(const AxisSums *s, tomos_backend *backend, const double *angles,
+	const tomos_axis_options *options, const tomos_progress *progress, tomos_axis *axis);
+void axis_sums_free(AxisSums *s);
+
 tomos_status axis_pairs(const AxisProblem *p, AxisAnswer *answer);
 /* Fan and cone beams; reversed: the angles count against the direction of rotation. */
 tomos_status axis_fan(const AxisProblem *p, bool decide, AxisAnswer *answer, bool *reversed);

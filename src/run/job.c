@@ -109,8 +109,7 @@ static tomos_status check_axis(const tomos_job *job, const uint64_t given[3])
 	TRY(options_take(&scan, job->geometry, "scan"));
 	if (is_given(given, GIVEN_SCAN, "axis"))
 		snprintf(why, sizeof why, "the option 'axis' sets the axis");
-	else if (strcmp(scan.geometry, "helix") == 0 || strcmp(scan.geometry, "lebedev") == 0 ||
-		 strcmp(scan.geometry, "laminography") == 0)
+	else if (strcmp(scan.geometry, "helix") == 0 || strcmp(scan.geometry, "lebedev") == 0)
 		snprintf(why, sizeof why, "the axis of a %.40s scan is not searched for",
 			scan.geometry);
 	else

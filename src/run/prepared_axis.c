@@ -2,6 +2,7 @@
  * it. */
 #include <stdio.h>
 #include <string.h>
+#include "prep/axis.h"
 #include "prep/orbit.h"
 #include "run/run.h"
 
@@ -68,10 +69,16 @@ static bool is_circle(const tomos_geometry *g)
 	Orbit orbit;
 	if (is_parallel(g))
 		return true;
-	if (!view_has_source(&g->views[0]) || orbit_take(&orbit, g) != TOMOS_OK)
+	if (orbit_take(&orbit, g) != TOMOS_OK)
 		return false;
 	orbit_free(&orbit);
 	return true;
+}
+
+/* Laminography: all rows are summed. */
+static bool is_tilted(const tomos_geometry *g)
+{
+	return !view_has_source(&g->views[0]) && !is_parallel(g);
 }
 
 /* Rows [*row, *row + *rows) in which the axis is best searched for. */
@@ -83,6 +90,11 @@ tomos_status tomos_prepared_axis_rows(const tomos_prepared *p, int64_t *row, int
 	*row = (g->rows - *rows) / 2;
 	if (is_parallel(g) || view_fans(&g->views[0]))
 		return TOMOS_OK;
+	if (is_tilted(g)) {
+		*row = 0;
+		*rows = g->rows;
+		return TOMOS_OK;
+	}
 	TRY(orbit_take(&orbit, g));
 	double middle = fmin(fmax(orbit.pose[POSE_ROW], 0), (double)(g->rows - 1));
 	orbit_free(&orbit);
@@ -115,15 +127,28 @@ static tomos_status rows_geometry(
 	return TOMOS_OK;
 }
 
+/* The options of the search, in columns of the prepared data. */
+static tomos_axis_options options_prepared(const tomos_prepared *p, double range[2])
+{
+	tomos_axis_options o = p->axis;
+	for (int i = 0; i < 2 && o.axis_range_count == 2; i++)
+		range[i] = column_prepared(p, p->axis_range[i]);
+	o.axis_range = o.axis_range_count == 2 ? range : NULL;
+	return o;
+}
+
+/* Parallel rays: `sums` of laminography, otherwise NULL. */
 static tomos_status search_parallel(const tomos_geometry *g, tomos_backend *backend,
-	const tomos_array *data, const tomos_axis_options *o, tomos_axis *axis,
-	const tomos_progress *progress)
+	const tomos_array *data, const AxisSums *sums, const tomos_axis_options *o,
+	tomos_axis *axis, const tomos_progress *progress)
 {
 	double *angles;
 	TRY(mem_alloc(&angles, g->count, sizeof *angles, "angles"));
 	for (int64_t i = 0; i < g->count; i++)
 		angles[i] = atan2(g->views[i].u[1], g->views[i].u[0]);
-	tomos_status status = tomos_axis_find(axis, backend, data, angles, o, progress);
+	tomos_status status =
+		sums ? axis_sums_find(sums, backend, angles, o, progress, axis)
+		     : tomos_axis_find(axis, backend, data, angles, o, progress);
 	mem_free(angles);
 	bool hopeless = status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED;
 	if (!hopeless || o->axis_range_count > 0)
@@ -136,14 +161,11 @@ static tomos_status search_parallel(const tomos_geometry *g, tomos_backend *back
 static tomos_status search(tomos_prepared *p, tomos_backend *backend, int64_t row,
 	const tomos_array *data, tomos_axis *axis, const tomos_progress *progress)
 {
-	tomos_axis_options o = p->axis;
-	tomos_geometry *part;
 	double range[2];
-	for (int i = 0; i < 2 && o.axis_range_count == 2; i++)
-		range[i] = column_prepared(p, p->axis_range[i]);
-	o.axis_range = o.axis_range_count == 2 ? range : NULL;
+	tomos_axis_options o = options_prepared(p, range);
+	tomos_geometry *part;
 	if (is_parallel(p->geometry))
-		return search_parallel(p->geometry, backend, data, &o, axis, progress);
+		return search_parallel(p->geometry, backend, data, NULL, &o, axis, progress);
 	TRY(rows_geometry(p, row, data->shape[1], &part));
 	tomos_status status = tomos_axis_find_scan(axis, backend, data, part, &o, progress);
 	tomos_geometry_free(part);
@@ -167,27 +189,74 @@ static tomos_status read_rows(tomos_prepared *p, int64_t row, float *data, tomos
 	return TOMOS_OK;
 }
 
-tomos_status tomos_prepared_axis(tomos_prepared *p, tomos_backend *backend, int64_t row,
+/* The axis in rows that fit into memory together. */
+static tomos_status search_rows(tomos_prepared *p, tomos_backend *backend, int64_t row,
 	int64_t rows, tomos_axis *axis, const tomos_progress *progress)
 {
 	const int64_t shape[3] = {p->geometry->count, rows, p->geometry->columns};
-	tomos_axis found = {.bytes = sizeof found};
 	float *data = NULL;
 	int64_t count;
 	tomos_status status;
-	TRY(struct_give(axis, &found, "tomos_axis"));
 	TRY(shape_count(shape, &count));
 	TRY_OR_DONE(mem_alloc(&data, count, sizeof *data, "rows to find the axis in"));
 	tomos_array array = tomos_array_of(data, shape[0], rows, shape[2]);
 	TRY_OR_DONE(read_rows(p, row, data, &array, progress));
-	TRY_OR_DONE(search(p, backend, row, &array, &found, progress));
-	TRY_OR_DONE(move_axis(p, found.column, found.reversed));
-	in_columns_of_scan(p, &found);
-	p->searched = found;
-	TRY_OR_DONE(struct_give(axis, &found, "tomos_axis"));
+	TRY_OR_DONE(search(p, backend, row, &array, axis, progress));
 done:
 	mem_free(data);
 	return status;
+}
+
+/* Sums over all rows of a laminography scan, some rows at a time. */
+static tomos_status sum_rows(tomos_prepared *p, AxisSums *sums, const tomos_progress *progress)
+{
+	const tomos_geometry *g = p->geometry;
+	int64_t most = MOST_FLOATS / (g->count * g->columns) + 1;
+	float *data;
+	tomos_status status = TOMOS_OK;
+	TRY(mem_alloc(&data, g->count * g->columns * min64(most, g->rows), sizeof *data,
+		"rows to find the axis in"));
+	for (int64_t row = 0; row < g->rows && status == TOMOS_OK; row += most) {
+		tomos_array part =
+			tomos_array_of(data, g->count, min64(most, g->rows - row), g->columns);
+		status = read_rows(p, row, data, &part, progress);
+		if (status == TOMOS_OK)
+			status = axis_sums_add(sums, &part, row);
+	}
+	mem_free(data);
+	return status;
+}
+
+static tomos_status search_sums(tomos_prepared *p, tomos_backend *backend, tomos_axis *axis,
+	const tomos_progress *progress)
+{
+	Orbit orbit;
+	AxisSums sums = {.sums = NULL};
+	double range[2];
+	tomos_axis_options o = options_prepared(p, range);
+	tomos_status status;
+	TRY(orbit_take(&orbit, p->geometry));
+	TRY_OR_DONE(axis_sums_begin(&sums, &orbit));
+	TRY_OR_DONE(sum_rows(p, &sums, progress));
+	TRY_OR_DONE(
+		search_parallel(p->geometry, backend, NULL, &sums, &o, axis, progress));
+done:
+	axis_sums_free(&sums);
+	orbit_free(&orbit);
+	return status;
+}
+
+tomos_status tomos_prepared_axis(tomos_prepared *p, tomos_backend *backend, int64_t row,
+	int64_t rows, tomos_axis *axis, const tomos_progress *progress)
+{
+	tomos_axis found = {.bytes = sizeof found};
+	TRY(struct_give(axis, &found, "tomos_axis"));
+	TRY(is_tilted(p->geometry) ? search_sums(p, backend, &found, progress)
+				   : search_rows(p, backend, row, rows, &found, progress));
+	TRY(move_axis(p, found.column, found.reversed));
+	in_columns_of_scan(p, &found);
+	p->searched = found;
+	return struct_give(axis, &found, "tomos_axis");
 }
 
 int tomos_prepared_searched(const tomos_prepared *p, tomos_axis *axis)
@@ -208,6 +277,9 @@ static tomos_status advice(const tomos_prepared *p, const tomos_axis *axis, char
 		if (!isnan(results[i]))
 			snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s %.2f",
 				list[0] ? ", " : "", names[i], results[i]);
+	if (is_tilted(p->geometry))
+		return mem_printf(text, "; WARNING: it is uncertain (%s); the option 'axis' sets it",
+			list);
 	return mem_printf(text,
 		"; WARNING: %s (%s); compare slices with 'tomos center %s --sweep %g:%g:%g'",
 		axis->at_edge ? "it is at the end of the range searched" : "it is uncertain", list,
@@ -258,7 +330,7 @@ static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
 	tomos_axis axis = {.bytes = sizeof axis};
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
-	if (status == TOMOS_BAD_VALUE && view_has_source(&p->geometry->views[0]) &&
+	if (status == TOMOS_BAD_VALUE && !is_parallel(p->geometry) &&
 		p->axis.axis_range_count == 0)
 		return mem_printf(&p->note,
 			"axis      column %.2f, the middle of the detector; WARNING: it could not "
@@ -307,17 +379,16 @@ static tomos_status find_direction(tomos_prepared *p, const tomos_progress *prog
 		axis.confidence < 0.1 ? "; WARNING: it is uncertain" : "");
 }
 
-/* Laminography and helix: the axis is not searched for, and is taken to be in the middle. */
+/* The axis of a helix is not searched for, and is taken to be in the middle. */
 static tomos_status say_middle(tomos_prepared *p, const tomos_job *job)
 {
 	const char *kind = job->geometry ? job->geometry->geometry : "";
-	if (strcmp(kind, "laminography") != 0 && strcmp(kind, "helix") != 0)
+	if (strcmp(kind, "helix") != 0)
 		return TOMOS_OK;
 	return mem_printf(&p->note,
-		"axis      column %.2f, the middle of the detector: of a %s scan it is not "
-		"searched "
+		"axis      column %.2f, the middle of the detector: of a helix it is not searched "
 		"for; the option 'axis' sets it",
-		0.5 * (double)(p->info.columns - 1), kind);
+		0.5 * (double)(p->info.columns - 1));
 }
 
 tomos_status prepared_axis_known(
