@@ -370,7 +370,9 @@ static void print_gaps(const tomos_scan *scan)
 		if (tomos_scan_gap(scan, (tomos_frames)i, &number, after, sizeof after) ==
 				TOMOS_OK &&
 			number >= 0)
-			printf("missing   number %lld after '%s'\n", (long long)number, after);
+			printf("missing   number %lld %s%s%s\n", (long long)number,
+				after[0] ? "after '" : "at the beginning", after,
+				after[0] ? "'" : "");
 	}
 }
 

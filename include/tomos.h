@@ -319,7 +319,7 @@ TOMOS_API tomos_status tomos_file_open(
 	tomos_file **file, const char *path, const tomos_file_options *options);
 TOMOS_API tomos_status tomos_file_describe(const tomos_file *file, tomos_file_info *info);
 /* Of a stack of numbered files: the first number that is missing, or -1, and in after[size] the
- * name of the file before the gap, cut off if it is longer. */
+ * name of the file before the gap, cut off if it is longer; "" if the first files are missing. */
 TOMOS_API tomos_status tomos_file_gap(
 	const tomos_file *file, int64_t *number, char *after, size_t size);
 TOMOS_API tomos_status tomos_file_read(

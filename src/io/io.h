@@ -36,6 +36,7 @@ struct tomos_file {
 	uint32_t *checksums;    /* writing: of the stored bytes of each index of the first axis */
 	unsigned char *written; /* one per index of the first axis; NULL when reading */
 	int64_t shape[3];
+	int64_t files; /* reading a stack: files that it had when it was written; 0: not said */
 	FileUnits units;
 	tomos_content content;
 	bool overwrite, committed;

@@ -130,9 +130,10 @@ tomos_status iterative_open(FileRun *r)
 		if (!is_named(it->names[i]))
 			continue;
 		TRY(tomos_file_open(&it->files[i], it->names[i], NULL));
+		TRY(job_say_gap(r->job, it->files[i]));
 		TRY(check_shape(r, (SlabFile)i, it->files[i]));
-		TRY(i == FILE_RAYS ? run_say_gap(r, it->files[i])
-				   : run_check_volume(r, it->files[i], i == FILE_TRUTH));
+		if (i != FILE_RAYS)
+			TRY(run_check_volume(r, it->files[i], i == FILE_TRUTH));
 	}
 	return TOMOS_OK;
 }

@@ -153,10 +153,8 @@ tomos_status iterative_operator(FileRun *run, const Slab *slab); /* in run->iter
  * iteration at least succeeds, with `stopped` set. */
 tomos_status iterative_slab(
 	FileRun *run, const Slab *slab, float *data, float *volume, const tomos_progress *progress);
-/* A volume given beside the scan: warns where its grid, its numbering or (of a truth) its unit does
- * not fit. A truth in Hounsfield units needs a result in these units. */
+/* A volume given beside the scan: warns where its grid or (of a truth) its unit does not fit. A truth in Hounsfield units needs a result in these units. */
 tomos_status run_check_volume(const FileRun *run, const tomos_file *file, bool truth);
-tomos_status run_say_gap(const FileRun *run, const tomos_file *file);
 
 /* A note in the journal: first slice of the output, slices, values beyond the window in them. */
 #define CUT_NOTE "cut %lld %lld %lld"
