@@ -230,8 +230,9 @@ done:
 
 static void print_measures(const tomos_scan_info *i)
 {
-	if (i->pixel > 0)
-		printf("pixel     %g x %g mm\n", i->pixel_height, i->pixel);
+	if (i->pixel > 0) /* without a height of their own pixels are squares */
+		printf("pixel     %g x %g mm\n", i->pixel_height > 0 ? i->pixel_height : i->pixel,
+			i->pixel);
 	if (i->distance > 0)
 		printf("distance  %g mm\n", i->distance);
 	if (i->energy > 0)

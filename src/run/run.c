@@ -221,6 +221,7 @@ tomos_status run_probe(FileRun *whole, const char *stage, int64_t first, int64_t
 	whole->analytic = r.analytic;
 	whole->analytic_rows = r.analytic_rows;
 	whole->truncated = r.truncated;
+	whole->compared_flats = r.compared_flats;
 	whole->iterative.probing = false;
 	TRY(status);
 	memcpy(window, r.window, sizeof r.window);

@@ -98,6 +98,7 @@ typedef struct {
 	char by_why[256];          /* for this reason */
 	bool metal;                /* metal artefacts are reduced, in host memory */
 	bool truncated;            /* reported: the object is wider than the detector */
+	bool compared_flats;       /* with the projections, and reported where they are darker */
 	bool stopped;              /* cancelled, with a whole iterate in the volume */
 	tomos_file *compare;       /* the volume that the result is compared with, or NULL */
 } FileRun;
@@ -126,7 +127,8 @@ tomos_status run_say_slow(const FileRun *run);
 /* Warns of views that are all the same, and of a limited angular range of analytic methods. */
 tomos_status run_say_angles(const FileRun *run);
 
-/* Warns once where the prepared rows of a slab, data[view][lines][column], do not end in air. */
+/* Warns once where the prepared rows of a slab, data[view][lines][column], do not end in air, or are
+ * brighter than the flats. */
 tomos_status run_say_truncated(FileRun *run, const Slab *slab, const float *data, int64_t lines);
 
 /* The option `hu`: checked, and applied to voxels of a slab where these are. */

@@ -108,6 +108,15 @@ has "are mentioned" err "warning: wavelet removes what is up to 16 columns wide"
 check "wide stripes of few columns" 0 prep s.h5 --rings wavelet -o d.h5 --overwrite
 has "are mentioned" err "'ring-levels' 1 changes them less"
 
+head -c 1360 /dev/zero | tr '\0' d >bright.raw
+# shellcheck disable=SC2086
+for method in fbp "sirt --iterations 1"; do
+	check "projections brighter than flats" 0 recon bright.raw --raw 40,1,34,uint8 $plain --i0 50 --method $method -o d.h5 --overwrite
+	has "are mentioned" err "the projections are 2 times as bright as the flats on average"
+	check "darker ones" 0 recon bright.raw --raw 40,1,34,uint8 $plain --i0 100 --method $method -o d.h5 --overwrite
+	if grep -q "as bright as" err; then bad "a warning without need"; else ok "no warning"; fi
+done
+
 # ---- what cannot be found ----------------------------------------------------------------------
 check "a checkpoint" 0 recon s.h5 --method cgls --iterations 2 --checkpoint here -o d.h5 --overwrite
 check "that is not there" 0 recon s.h5 --method cgls --iterations 3 --checkpoint typo --resume -o d.h5 --overwrite
