@@ -155,6 +155,8 @@ tomos_status iterative_operator(FileRun *run, const Slab *slab); /* in run->iter
  * iteration at least succeeds, with `stopped` set. */
 tomos_status iterative_slab(
 	FileRun *run, const Slab *slab, float *data, float *volume, const tomos_progress *progress);
+/* tomos_array_check of numbers from a file. */
+tomos_status run_check_numbers(const tomos_array *array, const char *path);
 /* A volume given beside the scan: warns where its grid or (of a truth) its unit does not fit. A truth in Hounsfield units needs a result in these units. */
 tomos_status run_check_volume(const FileRun *run, const tomos_file *file, bool truth);
 

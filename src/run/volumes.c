@@ -80,3 +80,13 @@ tomos_status run_check_volume(const FileRun *r, const File *file, bool truth)
 	TRY(truth ? check_truth(r, file) : TOMOS_OK);
 	return say_grid(r, file);
 }
+
+tomos_status run_check_numbers(const tomos_array *array, const char *path)
+{
+	char reason[512];
+	tomos_status status = tomos_array_check(array, path);
+	if (status != TOMOS_BAD_VALUE) /* for instance cancelled */
+		return status;
+	snprintf(reason, sizeof reason, "%s", tomos_message());
+	return fail(TOMOS_BAD_FILE, "%s", reason);
+}
