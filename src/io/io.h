@@ -266,8 +266,8 @@ bool scale_is_inside(const File *file); /* inside the file or folder under const
 /* Checksums as named numbers of HDF5 files; existing ones are overwritten. */
 #define CHECKSUMS "storage/crc32"
 tomos_status checksums_write(File *file);
-/* Those of a file that was opened, if it has them; and a part that was read, compared with them where
- * it has whole indices. */
+/* Those of a file that was opened, if it has them; and a part that was read, compared with them
+ * where it has whole indices. */
 void checksums_load(File *file);
 tomos_status checksums_compare(const File *file, const Extract *part, const void *stored);
 

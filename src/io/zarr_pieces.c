@@ -284,7 +284,8 @@ static void sum_band(const Cutting *c, int64_t cy)
 }
 
 /* A row of chunks. Threads that write different slices begin in different places. Sums first: they
- * read rows from end to end, which brings them to the cache sooner than the pieces of chunks would. */
+ * read rows from end to end, which brings these to the cache sooner than the pieces of chunks
+ * would. */
 static tomos_status write_row(void *user, int64_t task)
 {
 	const Cutting *c = user;
