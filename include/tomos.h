@@ -181,7 +181,8 @@ TOMOS_API tomos_status tomos_grid_centred(
 	tomos_grid *grid, int64_t nx, int64_t ny, int64_t nz, double voxel);
 /* The default grid of a scan: as many voxels as pixels, of the pixel's size at the rotation
  * axis; of a full turn with the detector offset by 5 % of its columns or more (half acquisition),
- * those of the long side twice. That of a helix reaches from its lowest source to its highest, if that is more. */
+ * those of the long side twice. That of a helix reaches from its lowest source to its highest, if
+ * that is more. */
 TOMOS_API tomos_status tomos_grid_for(
 	tomos_grid *grid, const tomos_geometry *scan, const tomos_grid_options *options);
 TOMOS_API tomos_status tomos_grid_check(const tomos_grid *grid);
