@@ -230,8 +230,9 @@ done:
 
 static void print_measures(const tomos_scan_info *i)
 {
-	if (i->pixel > 0)
-		printf("pixel     %g x %g mm\n", i->pixel_height, i->pixel);
+	if (i->pixel > 0) /* without a height of their own pixels are squares */
+		printf("pixel     %g x %g mm\n", i->pixel_height > 0 ? i->pixel_height : i->pixel,
+			i->pixel);
 	if (i->distance > 0)
 		printf("distance  %g mm\n", i->distance);
 	if (i->energy > 0)
@@ -370,7 +371,9 @@ static void print_gaps(const tomos_scan *scan)
 		if (tomos_scan_gap(scan, (tomos_frames)i, &number, after, sizeof after) ==
 				TOMOS_OK &&
 			number >= 0)
-			printf("missing   number %lld after '%s'\n", (long long)number, after);
+			printf("missing   number %lld %s%s%s\n", (long long)number,
+				after[0] ? "after '" : "at the beginning", after,
+				after[0] ? "'" : "");
 	}
 }
 

@@ -283,9 +283,9 @@ int file_open(const settings *s, const char *path, tomos_file **file, tomos_file
 	DO(lib(tomos_file_describe(*file, info)));
 	DO(lib(tomos_file_gap(*file, &number, after, sizeof after)));
 	if (number >= 0)
-		note("warning: number %lld is missing after '%s'; the files are used as if they "
-		     "were complete\n",
-			(long long)number, after);
+		note("warning: number %lld is missing %s%s'; the files are used as if they were "
+		     "complete\n",
+			(long long)number, after[0] ? "after '" : "in '", after[0] ? after : path);
 done:
 	return code;
 }

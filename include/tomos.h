@@ -180,7 +180,9 @@ typedef struct tomos_geometry
 TOMOS_API tomos_status tomos_grid_centred(
 	tomos_grid *grid, int64_t nx, int64_t ny, int64_t nz, double voxel);
 /* The default grid of a scan: as many voxels as pixels, of the pixel's size at the rotation
- * axis. That of a helix reaches from its lowest source to its highest, if that is more. */
+ * axis; of a full turn with the detector offset by 5 % of its columns or more (half acquisition),
+ * those of the long side twice. That of a helix reaches from its lowest source to its highest, if
+ * that is more. */
 TOMOS_API tomos_status tomos_grid_for(
 	tomos_grid *grid, const tomos_geometry *scan, const tomos_grid_options *options);
 TOMOS_API tomos_status tomos_grid_check(const tomos_grid *grid);
@@ -319,7 +321,7 @@ TOMOS_API tomos_status tomos_file_open(
 	tomos_file **file, const char *path, const tomos_file_options *options);
 TOMOS_API tomos_status tomos_file_describe(const tomos_file *file, tomos_file_info *info);
 /* Of a stack of numbered files: the first number that is missing, or -1, and in after[size] the
- * name of the file before the gap, cut off if it is longer. */
+ * name of the file before the gap, cut off if it is longer; "" if the first files are missing. */
 TOMOS_API tomos_status tomos_file_gap(
 	const tomos_file *file, int64_t *number, char *after, size_t size);
 TOMOS_API tomos_status tomos_file_read(

@@ -2,6 +2,8 @@
 #include <string.h>
 #include "geom/parts.h"
 
+#define TURN 6.28318530717958647693
+
 tomos_status tomos_grid_check(const tomos_grid *grid)
 {
 	int64_t count;
@@ -84,6 +86,57 @@ static tomos_status pixel_at_origin(const tomos_geometry *scan, double pixel[3])
 	return TOMOS_OK;
 }
 
+double view_axis_offset(const tomos_view *view)
+{
+	const double *u = view->u;
+	double length = u[0] * u[0] + u[1] * u[1], x = -view->det[0], y = -view->det[1];
+	if (view_has_source(view)) { /* from the source through the axis to the detector */
+		double rx = -view->src[0], ry = -view->src[1], across = u[0] * ry - u[1] * rx;
+		double t = (u[0] * (view->det[1] - view->src[1]) -
+				   u[1] * (view->det[0] - view->src[0])) /
+			   across;
+		x = view->src[0] + t * rx - view->det[0];
+		y = view->src[1] + t * ry - view->det[1];
+	}
+	return (x * u[0] + y * u[1]) / length;
+}
+
+bool offset_is_meant(double offset, int64_t columns)
+{
+	return fabs(offset) >= 0.05 * (double)(columns - 1);
+}
+
+enum { SECTORS = 36 }; /* of a turn */
+
+/* Whether views look from all around the axis. */
+static bool turns_fully(const tomos_geometry *scan)
+{
+	int sectors = (int)min64(SECTORS, scan->count / 4), seen = 0;
+	bool sector[SECTORS] = {false};
+	for (int64_t i = 0; i < scan->count && sectors > 2; i++) {
+		const double *u = scan->views[i].u;
+		double turn = atan2(u[1], u[0]) / TURN + 1;
+		int at = (int)(turn * sectors) % sectors;
+		seen += !sector[at];
+		sector[at] = true;
+	}
+	return sectors > 2 && seen == sectors;
+}
+
+/* Columns that the field of view has: of a full turn with an offset detector (half acquisition),
+ * those of the long side twice. */
+static int64_t field_columns(const tomos_geometry *scan)
+{
+	double offset = view_axis_offset(&scan->views[0]);
+	bool same = offset_is_meant(offset, scan->columns) &&
+		    fabs(offset) < 0.5 * (double)scan->columns;
+	for (int64_t i = 1; i < scan->count && same; i++)
+		same = fabs(view_axis_offset(&scan->views[i]) - offset) < 1;
+	if (!same || !turns_fully(scan))
+		return scan->columns;
+	return scan->columns + 2 * (int64_t)floor(fabs(offset) + 0.5);
+}
+
 /* Number of voxels that cover `pixels` pixels of the default size. */
 static tomos_status cover(int64_t *n, int64_t pixels, double pixel, double voxel)
 {
@@ -157,7 +210,7 @@ static tomos_status take_size(int64_t n[3], const tomos_geometry *scan, const to
 		if (o->size_count > 0)
 			n[i] = o->size[i < o->size_count ? i : 0];
 		else
-			n[i] = i == 2 ? scan->rows : scan->columns;
+			n[i] = i == 2 ? scan->rows : field_columns(scan);
 	if ((o->size_count == 1 && scan->rows == 1) || o->size_count == 2)
 		n[2] = scan->rows;
 	return TOMOS_OK;

@@ -63,7 +63,9 @@ static tomos_status open_into(File *file, const tomos_file_options *options)
 	file->type = element_name(file->element);
 	TRY(shape_count(file->shape, &count));
 	TRY(units_read(file));
-	return scale_read(file);
+	TRY(scale_read(file));
+	checksums_load(file);
+	return TOMOS_OK;
 }
 
 tomos_status io_look(File **file, const char *path)

@@ -27,15 +27,16 @@ typedef struct {
 /* An open file of any format; `own` is private to the format. */
 struct tomos_file {
 	const Format *format;
-	char *path;             /* as given by the user */
-	char *temporary;        /* name of the file under construction; NULL when reading */
-	char *dataset;          /* HDF5: path of the data, otherwise "" */
-	const char *type;       /* "float32", "uint16", ... */
-	Element element;        /* how numbers are stored */
-	double scale, offset;   /* value = offset + scale * stored number */
-	uint32_t *checksums;    /* writing: of the stored bytes of each index of the first axis */
+	char *path;           /* as given by the user */
+	char *temporary;      /* name of the file under construction; NULL when reading */
+	char *dataset;        /* HDF5: path of the data, otherwise "" */
+	const char *type;     /* "float32", "uint16", ... */
+	Element element;      /* how numbers are stored */
+	double scale, offset; /* value = offset + scale * stored number */
+	uint32_t *checksums;  /* of the stored bytes of each index of the first axis; NULL: none */
 	unsigned char *written; /* one per index of the first axis; NULL when reading */
 	int64_t shape[3];
+	int64_t files; /* reading a stack: files that it had when it was written; 0: not said */
 	FileUnits units;
 	tomos_content content;
 	bool overwrite, committed;
@@ -265,6 +266,10 @@ bool scale_is_inside(const File *file); /* inside the file or folder under const
 /* Checksums as named numbers of HDF5 files; existing ones are overwritten. */
 #define CHECKSUMS "storage/crc32"
 tomos_status checksums_write(File *file);
+/* Those of a file that was opened, if it has them; and a part that was read, compared with them
+ * where it has whole indices. */
+void checksums_load(File *file);
+tomos_status checksums_compare(const File *file, const Extract *part, const void *stored);
 
 /* Floats to a stored type: (value - offset) / scale, rounded, clipped to the range of the type. */
 void element_encode(Element element, const float *data, int64_t count, double scale, double offset,

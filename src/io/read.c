@@ -71,6 +71,7 @@ static tomos_status read_converted(File *file, const Extract *part, void *stored
 		count = next_portion(file, part, done);
 		const Extract some = {part->first + done, count, part->row, part->rows};
 		TRY(io_read_stored(file, &some, tomos_threads(), stored));
+		TRY(checksums_compare(file, &some, stored));
 		TRY(io_convert(file, stored, count * index, data + done * index));
 	}
 	return TOMOS_OK;
@@ -93,6 +94,7 @@ tomos_status io_read(File *file, const Extract *part, float *data)
 	TRY(check_part(file, part, data));
 	if (file->element.kind == 'f' && file->element.bytes == 4 && !file->element.swapped) {
 		TRY(io_read_stored(file, part, tomos_threads(), data));
+		TRY(checksums_compare(file, part, data));
 		return io_convert(file, data, part->count * index, data);
 	}
 	TRY(mem_alloc(&stored, largest_portion(file, part) * index, (size_t)file->element.bytes,

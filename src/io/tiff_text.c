@@ -78,6 +78,9 @@ static int imagej_text(const File *file, char *text, size_t room)
 	if (!own->stack && own->count > 1)
 		used += snprintf(text + used, room - (size_t)used, "images=%lld\nslices=%lld\n",
 			(long long)own->count, (long long)own->count);
+	if (own->stack) /* so that a reader knows of files that are missing at an end */
+		used += snprintf(
+			text + used, room - (size_t)used, "files=%lld\n", (long long)own->count);
 	used += imagej_grid(file, text + used, room - (size_t)used);
 	if (whole)
 		used += snprintf(text + used, room - (size_t)used, "cf=0\nc0=%.17g\nc1=%.17g\n",
@@ -197,11 +200,13 @@ static void take_imagej(File *file, Tiff *own, TIFF *tiff, const char *text)
 {
 	GridNumbers *grid = &own->grid;
 	float x = 0, y = 0;
-	double origin[3] = {0, 0, 0};
+	double origin[3] = {0, 0, 0}, files = 0;
 	const char *value = strstr(text, "\nvunit=");
 	bool sized = strstr(text, "\nunit=") || strstr(text, "\nspacing=");
 	if (value)
 		unit_copy(file->units.value, value + 7, strcspn(value + 7, "\r\n"));
+	if (number_after(text, "\nfiles=", &files) && files > 0 && files < 1e15)
+		file->files = (int64_t)files;
 	if (!sized || !TIFFGetField(tiff, TIFFTAG_XRESOLUTION, &x) ||
 		!TIFFGetField(tiff, TIFFTAG_YRESOLUTION, &y) || !(x > 0 && y > 0))
 		return;

@@ -130,9 +130,10 @@ tomos_status iterative_open(FileRun *r)
 		if (!is_named(it->names[i]))
 			continue;
 		TRY(tomos_file_open(&it->files[i], it->names[i], NULL));
+		TRY(job_say_gap(r->job, it->files[i]));
 		TRY(check_shape(r, (SlabFile)i, it->files[i]));
-		TRY(i == FILE_RAYS ? run_say_gap(r, it->files[i])
-				   : run_check_volume(r, it->files[i], i == FILE_TRUTH));
+		if (i != FILE_RAYS)
+			TRY(run_check_volume(r, it->files[i], i == FILE_TRUTH));
 	}
 	return TOMOS_OK;
 }
@@ -189,11 +190,7 @@ static tomos_status read_file(const FileRun *r, SlabFile which, const Slab *slab
 					 slab->count, data));
 	if (which == FILE_TRUTH)
 		TRY(run_match_truth(r, it->files[which], false, slab->count * slice_size(r), data));
-	if (tomos_array_check(&array, it->names[which]) == TOMOS_OK)
-		return TOMOS_OK;
-	char reason[512];
-	snprintf(reason, sizeof reason, "%s", tomos_message());
-	return fail(TOMOS_BAD_FILE, "%s", reason);
+	return run_check_numbers(&array, it->names[which]);
 }
 
 /* The volume to begin with: of a file, or zeros. */

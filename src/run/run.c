@@ -80,13 +80,16 @@ static tomos_status open_compare(FileRun *r)
 		return TOMOS_OK;
 	TRY(tomos_file_open(&r->compare, path, NULL));
 	const int64_t *n = r->compare->shape, *m = r->report->shape;
-	if (memcmp(n, m, sizeof r->compare->shape) != 0)
+	bool also_truth = r->iterates && !(r->job->truth && r->job->truth[0]);
+	bool fits = memcmp(n, m, sizeof r->compare->shape) == 0;
+	if (!fits || !also_truth)
+		TRY(job_say_gap(r->job, r->compare));
+	if (!fits)
 		return fail(TOMOS_BAD_FILE,
 			"'%s' is %lld x %lld x %lld (z y x), but the reconstruction is %lld x %lld "
 			"x %lld (z y x)",
 			path, (long long)n[0], (long long)n[1], (long long)n[2], (long long)m[0],
 			(long long)m[1], (long long)m[2]);
-	bool also_truth = r->iterates && !(r->job->truth && r->job->truth[0]);
 	return also_truth ? TOMOS_OK : run_check_volume(r, r->compare, true);
 }
 
@@ -223,6 +226,7 @@ tomos_status run_probe(FileRun *whole, const char *stage, int64_t first, int64_t
 	whole->analytic = r.analytic;
 	whole->analytic_rows = r.analytic_rows;
 	whole->truncated = r.truncated;
+	whole->compared_flats = r.compared_flats;
 	whole->iterative.probing = false;
 	TRY(status);
 	memcpy(window, r.window, sizeof r.window);

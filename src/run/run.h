@@ -94,6 +94,8 @@ void report_publish(const tomos_job *job, const tomos_run_report *report);
 /* The output of a job that names none; to be freed. */
 tomos_status default_output(char **output, const char *scan);
 tomos_status job_say(const tomos_job *job, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Warns about a file that is missing from a stack. */
+tomos_status job_say_gap(const tomos_job *job, const tomos_file *file);
 
 /* Whether every slice projects to exactly one detector row: slice k to row k + *first. */
 bool run_stacked(const tomos_geometry *scan, const tomos_grid *grid, int64_t *first);

@@ -99,6 +99,7 @@ typedef struct {
 	char by_why[256];          /* for this reason */
 	bool metal;                /* metal artefacts are reduced, in host memory */
 	bool truncated;            /* reported: the object is wider than the detector */
+	bool compared_flats;       /* with the projections, and reported where they are darker */
 	bool stopped;              /* cancelled, with a whole iterate in the volume */
 	tomos_file *compare;       /* the volume that the result is compared with, or NULL */
 } FileRun;
@@ -127,7 +128,8 @@ tomos_status run_say_slow(const FileRun *run);
 /* Warns of views that are all the same, and of a limited angular range of analytic methods. */
 tomos_status run_say_angles(const FileRun *run);
 
-/* Warns once where the prepared rows of a slab, data[view][lines][column], do not end in air. */
+/* Warns once where the prepared rows of a slab, data[view][lines][column], do not end in air, or
+ * are brighter than the flats. */
 tomos_status run_say_truncated(FileRun *run, const Slab *slab, const float *data, int64_t lines);
 
 /* The option `hu`: checked, and applied to voxels of a slab where these are. */
@@ -154,10 +156,11 @@ tomos_status iterative_operator(FileRun *run, const Slab *slab); /* in run->iter
  * iteration at least succeeds, with `stopped` set. */
 tomos_status iterative_slab(
 	FileRun *run, const Slab *slab, float *data, float *volume, const tomos_progress *progress);
-/* A volume given beside the scan: warns where its grid, its numbering or (of a truth) its unit does
- * not fit. A truth in Hounsfield units needs a result in these units. */
+/* tomos_array_check of numbers from a file. */
+tomos_status run_check_numbers(const tomos_array *array, const char *path);
+/* A volume given beside the scan: warns where its grid or (of a truth) its unit does not fit. A
+ * truth in Hounsfield units needs a result in these units. */
 tomos_status run_check_volume(const FileRun *run, const tomos_file *file, bool truth);
-tomos_status run_say_gap(const FileRun *run, const tomos_file *file);
 
 /* A note in the journal: first slice of the output, slices, values beyond the window in them. */
 #define CUT_NOTE "cut %lld %lld %lld"

@@ -261,6 +261,7 @@ done:
 /* Files may be counted in larger steps than 1. */
 typedef struct {
 	int64_t number, step; /* number -1: none is missing */
+	int64_t first;        /* number of the first file; -1: it has none */
 	char after[4096];     /* the file before it */
 } Gap;
 
@@ -297,10 +298,22 @@ static tomos_status next_file(void *user, const char *path)
 	}
 	if (next && (n->step == 0 || step < n->step))
 		n->step = step;
+	if (!n->path[0])
+		gap->first = number;
 	snprintf(n->path, sizeof n->path, "%s", path);
 	n->prefix = prefix;
 	n->number = number;
 	return TOMOS_OK;
+}
+
+/* Files of a stack that says how many it has, missing at its beginning or at its end. */
+static void gap_at_ends(const tomos_file *file, const Numbering *last, Gap *gap)
+{
+	if (gap->number >= 0 || last->number < 0 || file->files <= file->shape[0])
+		return;
+	gap->number = gap->first > 0 ? 0 : last->number + 1;
+	if (gap->first == 0)
+		snprintf(gap->after, sizeof gap->after, "%s", last->path);
 }
 
 tomos_status tomos_file_gap(const tomos_file *file, int64_t *number, char *after, size_t size)
@@ -311,6 +324,8 @@ tomos_status tomos_file_gap(const tomos_file *file, int64_t *number, char *after
 		Numbering n = {.number = -1, .gap = &gap};
 		TRY(io_sources(file, next_file, &n));
 		gap.step = n.step;
+		if (pass == 1)
+			gap_at_ends(file, &n, &gap);
 	}
 	*number = gap.number;
 	snprintf(after, size, "%s", gap.after);

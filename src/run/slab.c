@@ -93,11 +93,7 @@ static tomos_status check_rows(FileRun *r, const Slab *slab, float *rows)
 {
 	const tomos_geometry *g = r->prepared->geometry;
 	const tomos_array data = tomos_array_of(rows, g->count, slab->rows, g->columns);
-	char reason[512];
-	if (!r->iterates || tomos_array_check(&data, r->job->scan) == TOMOS_OK)
-		return TOMOS_OK;
-	snprintf(reason, sizeof reason, "%s", tomos_message());
-	return fail(TOMOS_BAD_FILE, "%s", reason);
+	return r->iterates ? run_check_numbers(&data, r->job->scan) : TOMOS_OK;
 }
 
 /* The same for rows in device memory. */

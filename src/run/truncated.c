@@ -1,4 +1,5 @@
-/* Objects wider than the detector: found in the prepared rows of each slab, and reported once. */
+/* What the prepared rows of slabs say about the scan, reported once: objects wider than the
+ * detector, and flats that are darker than the projections. */
 #include <string.h>
 #include "backend/backend.h"
 #include "run/run_parts.h"
@@ -6,6 +7,7 @@
 #define MOST_AT_EDGE 0.06 /* of the largest value: less is taken for air */
 #define MOST_VIEWS 0.05   /* of the views may have more */
 #define MOST_BEYOND 0.005 /* of the columns, that the object may go on */
+#define LEAST_MEAN -0.1   /* of line integrals; noise and a beam that changes have means near 0 */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
 
@@ -19,24 +21,10 @@ typedef struct {
  * the short side is covered by the opposite views. */
 static bool side_counts(const tomos_geometry *g, int side)
 {
-	double covered, needed, middle = 0.5 * (double)(g->columns - 1);
-	const tomos_view *view = &g->views[0];
-	const double *u = view->u;
+	double covered, needed, offset = view_axis_offset(&g->views[0]);
 	if (tomos_geometry_cover(g, &covered, &needed) != TOMOS_OK || covered < 6)
 		return true;
-	double length = u[0] * u[0] + u[1] * u[1];
-	double x = -view->det[0], y = -view->det[1];
-	if (view_has_source(view)) { /* from the source through the axis to the detector */
-		double rx = -view->src[0], ry = -view->src[1];
-		double across = u[0] * ry - u[1] * rx;
-		double t = (u[0] * (view->det[1] - view->src[1]) -
-				   u[1] * (view->det[0] - view->src[0])) /
-			   across;
-		x = view->src[0] + t * rx - view->det[0];
-		y = view->src[1] + t * ry - view->det[1];
-	}
-	double offset = (x * u[0] + y * u[1]) / length;
-	return fabs(offset) < 0.1 * middle || (offset < 0) == (side == 1);
+	return !offset_is_meant(offset, g->columns) || (offset < 0) == (side == 1);
 }
 
 static double edge_mean(const float *row, int64_t columns, int side, int64_t skipped, int64_t count)
@@ -128,6 +116,30 @@ static tomos_status take_rows(const FileRun *r, const float *data, int64_t lines
 	return TOMOS_OK;
 }
 
+static tomos_status say_edges(FileRun *r, const float *rows, int64_t count)
+{
+	Edges e = find_edges(r->prepared->geometry, rows, count);
+	double limit = fmax(1, MOST_VIEWS * (double)count);
+	r->truncated = (double)max64(e.reached[0], e.reached[1]) > limit;
+	return r->truncated ? say(r, &e) : TOMOS_OK;
+}
+
+/* Where projections are brighter than the flat field, the flats are not those of the scan. */
+static tomos_status say_bright(FileRun *r, const float *rows, int64_t count)
+{
+	int64_t numbers = count * r->prepared->geometry->columns;
+	double sum = 0;
+	for (int64_t i = 0; i < numbers; i++)
+		sum += (double)rows[i];
+	r->compared_flats = true;
+	if (!(sum < LEAST_MEAN * (double)numbers))
+		return TOMOS_OK;
+	return job_say(r->job,
+		"warning: the projections are %.3g times as bright as the flats on average, so "
+		"that values will be too low; are the flats those of this scan?",
+		exp(-sum / (double)numbers));
+}
+
 tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, int64_t lines)
 {
 	const tomos_geometry *g = r->prepared->geometry;
@@ -135,16 +147,16 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 	float *rows;
 	bool yes;
 	TRY(wanted(r, &yes));
-	if (!yes)
+	bool flats = r->job->say && !r->compared_flats && r->prepared->info.flats > 0 &&
+		     prepared_are_integrals(r->prepared);
+	if (!yes && !flats)
 		return TOMOS_OK;
 	TRY(mem_alloc(&rows, count * g->columns, sizeof *rows, "rows of some views"));
 	tomos_status status = take_rows(r, data, lines, slab->rows / 2, count, rows);
-	if (status == TOMOS_OK) {
-		Edges e = find_edges(g, rows, count);
-		double limit = fmax(1, MOST_VIEWS * (double)count);
-		r->truncated = (double)max64(e.reached[0], e.reached[1]) > limit;
-		status = r->truncated ? say(r, &e) : TOMOS_OK;
-	}
+	if (status == TOMOS_OK && flats)
+		status = say_bright(r, rows, count);
+	if (status == TOMOS_OK && yes)
+		status = say_edges(r, rows, count);
 	mem_free(rows);
 	return status;
 }

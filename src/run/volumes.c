@@ -62,22 +62,31 @@ static tomos_status check_truth(const FileRun *r, const File *file)
 	return say_unit(r, file);
 }
 
-tomos_status run_say_gap(const FileRun *r, const File *file)
+tomos_status job_say_gap(const tomos_job *job, const File *file)
 {
 	int64_t number;
 	char after[304];
 	TRY(tomos_file_gap(file, &number, after, sizeof after));
 	if (number < 0)
 		return TOMOS_OK;
-	return job_say(r->job,
-		"warning: number %lld is missing after '%s'; the files are used as if they were "
+	return job_say(job,
+		"warning: number %lld is missing %s%s'; the files are used as if they were "
 		"complete",
-		(long long)number, after);
+		(long long)number, after[0] ? "after '" : "in '", after[0] ? after : file->path);
 }
 
 tomos_status run_check_volume(const FileRun *r, const File *file, bool truth)
 {
 	TRY(truth ? check_truth(r, file) : TOMOS_OK);
-	TRY(run_say_gap(r, file));
 	return say_grid(r, file);
+}
+
+tomos_status run_check_numbers(const tomos_array *array, const char *path)
+{
+	char reason[512];
+	tomos_status status = tomos_array_check(array, path);
+	if (status != TOMOS_BAD_VALUE) /* for instance cancelled */
+		return status;
+	snprintf(reason, sizeof reason, "%s", tomos_message());
+	return fail(TOMOS_BAD_FILE, "%s", reason);
 }

@@ -85,6 +85,38 @@ for words in "--compare volume" "--method sirt --iterations 1 --start volume"; d
 	has "is mentioned" err "is missing after 'volume/"
 done
 
+make convert mu.h5 ends/
+mkdir first last
+cp ends/*.tiff first
+cp ends/*.tiff last
+rm first/*_00000.tiff "last/$(basename "$(find last -name '*.tiff' | sort | tail -n 1)")"
+check "the first file is missing" 0 convert first d.npy --overwrite
+has "is mentioned" err "warning: number 0 is missing in 'first'"
+check "the last file is missing" 0 convert last d.npy --overwrite
+has "is mentioned" err "is missing after 'last/"
+check "no file is missing" 0 convert ends d.npy --overwrite
+if grep -q "is missing" err; then bad "a warning without need"; else ok "no warning"; fi
+for words in "--compare first" "--method sirt --iterations 1 --mask first" "--method sirt --iterations 1 --compare first"; do
+	# shellcheck disable=SC2086
+	check "fewer slices, $words" 1 recon s.h5 $words -o d.h5 --overwrite
+	has "the missing file is mentioned" err "number 0 is missing in 'first'"
+done
+
+# ---- settings that change the object -----------------------------------------------------------
+check "wide stripes of few columns" 0 recon s.h5 --rings wavelet -o d.h5 --overwrite
+has "are mentioned" err "warning: wavelet removes what is up to 16 columns wide"
+check "wide stripes of few columns" 0 prep s.h5 --rings wavelet -o d.h5 --overwrite
+has "are mentioned" err "'ring-levels' 1 changes them less"
+
+head -c 1360 /dev/zero | tr '\0' d >bright.raw
+# shellcheck disable=SC2086
+for method in fbp "sirt --iterations 1"; do
+	check "projections brighter than flats" 0 recon bright.raw --raw 40,1,34,uint8 $plain --i0 50 --method $method -o d.h5 --overwrite
+	has "are mentioned" err "the projections are 2 times as bright as the flats on average"
+	check "darker ones" 0 recon bright.raw --raw 40,1,34,uint8 $plain --i0 100 --method $method -o d.h5 --overwrite
+	if grep -q "as bright as" err; then bad "a warning without need"; else ok "no warning"; fi
+done
+
 # ---- what cannot be found ----------------------------------------------------------------------
 check "a checkpoint" 0 recon s.h5 --method cgls --iterations 2 --checkpoint here -o d.h5 --overwrite
 check "that is not there" 0 recon s.h5 --method cgls --iterations 3 --checkpoint typo --resume -o d.h5 --overwrite

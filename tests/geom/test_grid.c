@@ -81,7 +81,41 @@ static void test_for_defaults(void **state)
 	tomos_geometry_free(scan);
 }
 
-/* The grid of a helix covers the range between its ends, also where the middle is not at z = 0. */
+/* A detector beside the axis sees, in a full turn, twice its longer side. */
+static void test_for_offset(void **state)
+{
+	(void)state;
+	enum { VIEWS = 40 };
+	const struct {
+		double axis, arc;
+		int64_t voxels;
+	} of[] = {{4.5, 1, 30}, {14.5, 1, 30}, {4.5, 0.6, 20}, {9.5, 1, 20}, {10.2, 1, 20},
+		{-1, 1, 20}};
+	const char *const kinds[] = {"parallel", "fan", "cone"};
+	const double near = 1000, far = 2000;
+	for (int i = 0; i < COUNT(of) * COUNT(kinds); i++) {
+		tomos_scan_options o = tomos_scan_defaults();
+		tomos_grid g;
+		tomos_geometry *scan;
+		double angles[VIEWS], axis = of[i % COUNT(of)].axis;
+		for (int k = 0; k < VIEWS; k++)
+			angles[k] = of[i % COUNT(of)].arc * 2 * 3.14159265358979323846 * k / VIEWS;
+		o.geometry = kinds[i / COUNT(of)];
+		o.rows = 1, o.columns = 20, o.pixel = 1;
+		o.angles = angles, o.angles_count = VIEWS;
+		o.axis = &axis, o.axis_count = 1;
+		if (i >= COUNT(of)) {
+			o.source_axis = &near, o.source_axis_count = 1;
+			o.source_detector = &far, o.source_detector_count = 1;
+		}
+		assert_int_equal(tomos_geometry_make(&scan, &o), TOMOS_OK);
+		assert_int_equal(tomos_grid_for(&g, scan, NULL), TOMOS_OK);
+		tomos_geometry_free(scan);
+		assert_int_equal(g.n[0], of[i % COUNT(of)].voxels); /* the middle is 9.5 */
+		assert_int_equal(g.n[1], g.n[0]);
+	}
+}
+
 /* Where rays stay in slices, no slice is beyond the centres of the outer rows. */
 static void test_for_rows(void **state)
 {
@@ -105,6 +139,7 @@ static void test_for_rows(void **state)
 	tomos_geometry_free(scan);
 }
 
+/* The grid of a helix covers the range between its ends, also where the middle is not at z = 0. */
 static void test_for_helix(void **state)
 {
 	(void)state;
@@ -242,6 +277,7 @@ static void test_origin_behind(void **state)
 }
 
 #define TESTS(T) \
-	T(test_centred), T(test_check), T(test_for_defaults), T(test_for_rows), T(test_for_helix), \
-		T(test_for_options), T(test_for_rejected), T(test_origin_behind)
+	T(test_centred), T(test_check), T(test_for_defaults), T(test_for_offset), \
+		T(test_for_rows), T(test_for_helix), T(test_for_options), T(test_for_rejected), \
+		T(test_origin_behind)
 TEST_MAIN(TESTS, NULL, NULL)

@@ -257,6 +257,11 @@ static void checksums(void **state)
 	assert_ok(tomos_file_open(&file, at("c.h5"), NULL));
 	assert_int_equal(tomos_file_verify(file, NULL), TOMOS_BAD_FILE);
 	assert_says("c.h5', dataset '/volume': index 2 is damaged: its checksum is");
+	float *read = malloc(sizeof numbers);
+	assert_ok(tomos_file_read(file, 0, 2, read));
+	assert_int_equal(tomos_file_read(file, 1, 2, read), TOMOS_BAD_FILE);
+	assert_says("index 2 is damaged: its checksum is");
+	free(read);
 	tomos_file_close(file);
 	o.type = "uint16";
 	o.window = window;

@@ -1,5 +1,7 @@
 /* Iterative runs that are cancelled: slabs that are done are kept and continued, a run of one slab
  * writes its last whole iterate, and each slab has its checkpoint. */
+#include <math.h>
+#include "run/run_parts.h"
 #include "stack.h"
 
 static float sinogram[STACK_RAYS], one[STACK_VOXELS], two[STACK_VOXELS];
@@ -121,6 +123,23 @@ static void last_iterate(void **state)
 	assert_int_equal(hidden_files(), 0);
 }
 
+/* Numbers that are not finite make a bad file; a check that is cancelled does not. */
+static void checks(void **state)
+{
+	(void)state;
+	static float numbers[1 << 20];
+	static tomos_cancel stop;
+	const tomos_array array = tomos_array_of(numbers, 1, 1 << 10, 1 << 10);
+	assert_ok(run_check_numbers(&array, "scan.h5"));
+	tomos_cancel_on(&stop);
+	tomos_cancel_raise(&stop);
+	assert_int_equal(run_check_numbers(&array, "scan.h5"), TOMOS_CANCELLED);
+	tomos_cancel_on(NULL);
+	numbers[5] = NAN;
+	assert_int_equal(run_check_numbers(&array, "scan.h5"), TOMOS_BAD_FILE);
+	assert_says("'scan.h5' has 1 value that is not finite");
+}
+
 /* More iterations of every slab, from checkpoints of their own. */
 static void checkpoints(void **state)
 {
@@ -151,5 +170,6 @@ static void checkpoints(void **state)
 	assert_memory_equal(one, two, sizeof one);
 }
 
-#define TESTS(T) T(hdf5_resumed), T(tiff_resumed), T(another_run), T(last_iterate), T(checkpoints)
+#define TESTS(T) \
+	T(hdf5_resumed), T(tiff_resumed), T(another_run), T(last_iterate), T(checks), T(checkpoints)
 TEST_MAIN(TESTS, make_scans, scratch_remove)
