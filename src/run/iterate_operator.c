@@ -61,7 +61,7 @@ static tomos_status divide_stack(const FileRun *r, const Slab *slab, tomos_op *o
 		op->parts[1].runs[i] =
 			(SpaceRun){i * m[1] * m[2], (i * r->slices + before) * m[2], m[1] * m[2]};
 	TRY(options_take(&o, r->job->projector, "projector"));
-	if (!projector_is_fourier(&o))
+	if (!projector_pair(&o))
 		TRY(projector_choose(&o, &forward, &back, &model));
 	TRY(iterative_geometry(r, &all, &scan, &grid));
 	op_place(op, &grid, scan, &model);
