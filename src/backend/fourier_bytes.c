@@ -28,13 +28,14 @@ double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double 
 }
 
 /* A point of a view and a voxel of the slices take as long as that many updates (voxels times
- * views) of direct back projection; doc/performance.md has the times that this fits. */
+ * views) of direct back projection; doc/performance.md has the times that this fits. CUDA's direct
+ * kernels have tensor cores; those of OpenCL compare with transforms as the CPU's do. */
 double fourier_gain(
 	const tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan)
 {
-	bool device = strcmp(backend->type->name, "cpu") != 0;
+	bool tensor_cores = strcmp(backend->type->name, "cuda") == 0;
 	double voxels = (double)grid->n[0] * (double)grid->n[1], views = (double)scan->count;
-	double point = device ? 520 : 75, voxel = device ? 180 : 65;
+	double point = tensor_cores ? 520 : 75, voxel = tensor_cores ? 180 : 65;
 	return voxels * views / (point * points_of(scan, grid) * views + voxel * voxels);
 }
 

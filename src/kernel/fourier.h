@@ -1,9 +1,10 @@
-/* The Fourier projector on devices (backend/fourier.h): its views and its points, sorted by tiles of
- * the frequency plane.
+/* The Fourier projector on devices (backend/fourier.h): its views and its points, sorted by tiles
+ * of the frequency plane.
  *
  * The points of a view are on a line through the origin, so that those in a tile are consecutive: a
  * segment. Points beyond the plane belong to its periodic continuation. A work-group processes one
- * chunk of the segments of a tile; all views meet near the origin, and tiles there have many chunks.
+ * chunk of the segments of a tile; all views meet near the origin, and tiles there have many
+ * chunks.
  */
 #ifndef TOMOS_KERNEL_FOURIER_H
 #define TOMOS_KERNEL_FOURIER_H

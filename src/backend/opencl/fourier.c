@@ -175,8 +175,8 @@ static tomos_status run_fft(
 	tomos_backend *b, FourierWork *work, const OpenclFft *fft, int64_t sequences)
 {
 	const OpenclPlace data[2] = {work->data[0], work->data[1]};
-	return opencl_fft_run(b, fft, work->batch.pairs * sequences, (OpenclPlace){NULL, 0}, data,
-		&work->at);
+	return opencl_fft_run(
+		b, fft, work->batch.pairs * sequences, (OpenclPlace){NULL, 0}, data, &work->at);
 }
 
 tomos_status fourier_transform(tomos_backend *b, FourierWork *work, const float *volume)
