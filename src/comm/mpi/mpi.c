@@ -10,8 +10,8 @@
 #include "comm/comm.h"
 
 enum {
-	/* Bytes of a piece of a message, and of the longest piece: counts are of type int. MPI has few
-	 * packets of a piece under way, so that many pieces wait for each other less. */
+	/* Bytes of a piece of a message, and of the longest piece, as counts are of type int. MPI
+	 * has few packets of a piece under way, so that with many pieces it waits less. */
 	PIECE = 1 << 20,
 	LONGEST_PIECE = 1 << 30,
 	PIECES = 256,      /* of a message, unless they would get too long */
