@@ -158,7 +158,8 @@ static double slab_bytes(const FileRun *r, int64_t count)
 static int64_t overlapping(const FileRun *r)
 {
 	int64_t least = r->iterates && r->backend->device != 0 ? ITERATED : THICK;
-	return max64(least, (r->share.count + SLABS - 1) / SLABS);
+	int64_t thick = max64(least, (r->share.count + SLABS - 1) / SLABS);
+	return r->stacked ? (thick + THICK - 1) / THICK * THICK : thick;
 }
 
 /* Whether chunks of the scan reach over several slabs, and each slab unpacks them again. */
@@ -463,9 +464,10 @@ static int64_t even_thickness(const FileRun *r, int64_t thick)
 		return min64(GROUP_SLICES, r->share.count);
 	if (r->iterates && count > 1 && thick >= GROUP_SLICES)
 		return thick / GROUP_SLICES * GROUP_SLICES;
-	if (!r->iterates && r->stacked && !r->rows_once && count > 1)
-		return min64((even + 1) / 2 * 2, max64(2, thick / 2 * 2));
-	return even;
+	if (r->iterates || !r->stacked || r->rows_once || count == 1)
+		return even;
+	int64_t whole = (even + THICK - 1) / THICK * THICK;
+	return whole <= thick ? whole : min64((even + 1) / 2 * 2, max64(2, thick / 2 * 2));
 }
 
 tomos_status run_cut(FileRun *r, int64_t count)

@@ -168,13 +168,14 @@ tomos_status resident_fit(Resident *d, const tomos_prepared *p, const ResidentSi
 typedef struct {
 	tomos_scan *scan;
 	tomos_frames set;
+	int64_t frame; /* the first that is read */
 	int64_t row, rows;
 } SetRead;
 
 static tomos_status read_frames(void *user, int64_t first, int64_t count, char *host)
 {
 	const SetRead *r = user;
-	const Extract part = {first, count, r->row, r->rows};
+	const Extract part = {r->frame + first, count, r->row, r->rows};
 	return scan_read_stored(r->scan, r->set, &part, tomos_threads(), host);
 }
 
@@ -190,7 +191,8 @@ tomos_status resident_read(Resident *d, tomos_prepared *p, const RawRows *rows, 
 {
 	char *to = (char *)d->counts[at].data;
 	for (int i = 0; i < 3; to += set_bytes(p, i, rows->rows), i++) {
-		SetRead read = {p->scan, (tomos_frames)i, rows->row, rows->rows};
+		int64_t frame = i == TOMOS_VIEWS ? p->first_view : 0;
+		SetRead read = {p->scan, (tomos_frames)i, frame, rows->row, rows->rows};
 		const File *file = p->scan->sets[i].file;
 		RingJob job = {
 			.device = to, .count = set_count(p, i), .task = read_frames, .user = &read};

@@ -27,6 +27,10 @@ near "cone, FDK, view groups" 3 1e-6 recon ../cone.h5 -o v.npy
 bytes=$(sed -n 's/^sent *\([0-9.e+]*\) MB.*/\1e6/p' printed) # a reduce-scatter: 2 of 3 parts of 40 x 40 x 29 floats each
 awk "BEGIN {exit !(\"$bytes\" != \"\" && $bytes + 0 <= 1.05 * 2 * 40 * 40 * 29 * 4)}" && ok "$bytes bytes sent" ||
 	bad "view groups sent '$bytes' bytes"
+if [ -e "$build/libtomos_opencl.so" ] && "$tomos" info devices | grep -q '^opencl *opencl:'; then
+	export POCL_CACHE_DIR=$build/pocl
+	near "cone, FDK, view groups, on a device" 3 1e-6 recon ../cone.h5 -q --backend opencl -o v.npy
+fi
 near "cone, SIRT, view groups" 3 1e-6 recon ../cone.h5 -q --method sirt --iterations 5 -o v.npy
 several=()
 

@@ -10,12 +10,17 @@
 #include "comm/comm.h"
 
 enum {
-	PIECE = 1 << 30, /* bytes of a message at most: counts are of type int */
-	LOOKS = 2000,    /* before a waiting process sleeps */
-	YIELDS = 200,
-	SHORTEST = 20000,
-	LONGEST = 1000000 /* nanoseconds of sleep */
+	/* Bytes of a piece of a message, and of the longest piece, as counts are of type int. MPI
+	 * has few packets of a piece under way, so that with many pieces it waits less. */
+	PIECE = 1 << 20,
+	LONGEST_PIECE = 1 << 30,
+	PIECES = 256,      /* of a message, unless they would get too long */
+	LOOKS = 2000,      /* before a waiting process yields its core */
+	LONGEST = 1000000, /* nanoseconds of sleep */
 };
+
+#define AWAKE 1e-3 /* seconds before a waiting process sleeps, */
+#define DOZE 0.01  /* and time of each sleep, relative to that it has waited */
 
 typedef struct {
 	MPI_Comm world, aside; /* aside: for `meet` */
@@ -41,18 +46,17 @@ static tomos_status failed(int code, const char *what)
 			return failed(try_code, what); \
 	} while (0)
 
-static void pause_waiting(int64_t looks)
+/* Messages move on only when a process looks, so that sleep is short at first. */
+static void pause_waiting(int64_t looks, double waited)
 {
-	long rest = SHORTEST;
 	if (looks < LOOKS)
 		return;
-	if (looks < LOOKS + YIELDS) {
+	if (waited < AWAKE) {
 		sched_yield();
 		return;
 	}
-	if (looks > LOOKS + 2 * YIELDS)
-		rest = LONGEST;
-	const struct timespec time = {.tv_nsec = rest};
+	double rest = 1e9 * DOZE * waited;
+	const struct timespec time = {.tv_nsec = rest < LONGEST ? (long)rest : LONGEST};
 	nanosleep(&time, NULL);
 }
 
@@ -61,14 +65,20 @@ static tomos_status wait_until(
 	MPI_Request *list, int count, double end, int *complete, const char *what)
 {
 	int64_t looks = 0;
+	double since = 0;
 	for (*complete = 0; *complete < count; looks++) {
 		int done = 0;
 		TRY_MPI(MPI_Test(&list[*complete], &done, MPI_STATUS_IGNORE), what);
 		*complete += done;
-		if (!done && looks > LOOKS && MPI_Wtime() > end)
+		if (done || looks < LOOKS) {
+			looks = done ? 0 : looks;
+			continue;
+		}
+		double now = MPI_Wtime();
+		since = looks == LOOKS ? now : since;
+		if (now > end)
 			return TOMOS_OK;
-		if (!done)
-			pause_waiting(looks);
+		pause_waiting(looks, now - since);
 	}
 	return TOMOS_OK;
 }
@@ -178,10 +188,10 @@ static tomos_status mpi_gather(tomos_comm *comm, const void *mine, int64_t bytes
 static tomos_status mpi_broadcast(tomos_comm *comm, void *data, int64_t bytes)
 {
 	const Mpi *own = comm->own;
-	for (int64_t at = 0; at < bytes; at += PIECE) {
+	for (int64_t at = 0; at < bytes; at += LONGEST_PIECE) {
 		MPI_Request request;
-		TRY_MPI(MPI_Ibcast((char *)data + at, (int)min64(PIECE, bytes - at), MPI_BYTE, 0,
-				own->world, &request),
+		TRY_MPI(MPI_Ibcast((char *)data + at, (int)min64(LONGEST_PIECE, bytes - at),
+				MPI_BYTE, 0, own->world, &request),
 			"a broadcast");
 		tomos_status status = wait_for(&request, 1, "a broadcast");
 		if (status != TOMOS_OK)
@@ -190,12 +200,18 @@ static tomos_status mpi_broadcast(tomos_comm *comm, void *data, int64_t bytes)
 	return TOMOS_OK;
 }
 
+static int64_t piece_of(int64_t bytes)
+{
+	return min64(LONGEST_PIECE, max64(PIECE, (bytes + PIECES - 1) / PIECES));
+}
+
 static tomos_status begin_message(
 	const Mpi *own, const CommMessage *m, MPI_Request *list, int *used)
 {
-	for (int64_t at = 0; at < m->bytes; at += PIECE) {
+	int64_t piece = piece_of(m->bytes);
+	for (int64_t at = 0; at < m->bytes; at += piece) {
 		char *data = (char *)m->data + at;
-		int bytes = (int)min64(PIECE, m->bytes - at);
+		int bytes = (int)min64(piece, m->bytes - at);
 		TRY_MPI(m->send ? MPI_Isend(data, bytes, MPI_BYTE, m->rank, 0, own->world,
 					  &list[*used])
 				: MPI_Irecv(data, bytes, MPI_BYTE, m->rank, 0, own->world,
@@ -212,7 +228,7 @@ static tomos_status mpi_exchange(tomos_comm *comm, const CommMessage *list, int6
 	int64_t most = 0;
 	int used = 0;
 	for (int64_t i = 0; i < count; i++)
-		most += (list[i].bytes + PIECE - 1) / PIECE;
+		most += (list[i].bytes + piece_of(list[i].bytes) - 1) / piece_of(list[i].bytes);
 	if (most == 0)
 		return TOMOS_OK;
 	tomos_status status = host->zeroed(&requests, most, sizeof *requests, "messages");

@@ -89,7 +89,7 @@ static inline vd vd_floor(vd v)
 {
 	const double shift = 0x1.8p52;
 	vd nearest = (v + shift) - shift;
-	return nearest - vd_choose(nearest > v, 1 + (vd){0}, (vd){0});
+	return nearest - vd_choose(nearest > v, 1.0 + (vd){0}, (vd){0});
 }
 
 /* The nearest integer and what exceeds it, for numbers below 2^31. The last bits of a double of

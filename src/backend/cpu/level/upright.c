@@ -137,11 +137,11 @@ static inline void set_plane(
 	const vd k = (double)(box->low[s->axis] + plane) + (vd){0};
 	for (int i = 0; i < ACROSS / SET; i++) {
 		const Crossings c = upright_cross(&columns[i], k, box, s->axis);
-		vd start = c.q + row * c.climb, rate = 1 / c.climb;
-		vd one = (-1 - start) * rate, two = ((double)s->tall - start) * rate;
-		vd from = vd_most(vd_least(one, two) - 1, (vd){0});
-		vd to = vd_least(vd_most(one, two) + 2, rows + (vd){0});
-		to = vd_choose(c.inside, to, -1 + (vd){0});
+		vd start = c.q + row * c.climb, rate = 1.0 / c.climb;
+		vd one = (-1.0 - start) * rate, two = ((double)s->tall - start) * rate;
+		vd from = vd_most(vd_least(one, two) - 1.0, (vd){0});
+		vd to = vd_least(vd_most(one, two) + 2.0, rows + (vd){0});
+		to = vd_choose(c.inside, to, -1.0 + (vd){0});
 		memcpy(&p->left[i * SET], &c.left, sizeof c.left);
 		memcpy(&p->share[i * SET], &c.share, sizeof c.share);
 		memcpy(&p->start[i * SET], &start, sizeof start);
@@ -151,8 +151,8 @@ static inline void set_plane(
 	}
 }
 
-/* Interpolates the two voxel columns between which detector column c crosses a plane, and widens the
- * range of its rows. Returns 1, or 0 if it does not cross the plane inside the box. */
+/* Interpolates the two voxel columns between which detector column c crosses a plane, and widens
+ * the range of its rows. Returns 1, or 0 if it does not cross the plane inside the box. */
 static int ready_plane(const Slab *s, const Plane *p, int64_t c, int64_t plane, int64_t rows,
 	Stretch *ready, Range *range)
 {

@@ -50,8 +50,8 @@ static inline Upright upright_column(const KernelView *k, double column)
 }
 
 /* Several detector columns, or one several times, with the same axis; and where they cross planes:
- * `share` beyond voxel `left`, row j at height q + j climb. These are computed in SIMD lanes, as for
- * a single crossing they take as long as resampling some 100 rows. */
+ * `share` beyond voxel `left`, row j at height q + j climb. These are computed in SIMD lanes, as
+ * for a single crossing they take as long as resampling some 100 rows. */
 enum { SET = LANES / 2 };
 
 typedef struct {
@@ -85,7 +85,8 @@ static inline Crossings upright_cross(const Uprights *up, vd k, const Box *box, 
 	c.share = at - c.left;
 	c.q = up->q + k * up->q_k - (double)box->low[2];
 	c.climb = up->r + k * up->r_k;
-	c.inside = (vl)(at > -1) & (vl)(at < wide) & ~(vl)((k - up->source) * up->direction < 0);
+	c.inside =
+		(vl)(at > -1.0) & (vl)(at < wide) & ~(vl)((k - up->source) * up->direction < 0.0);
 	return c;
 }
 

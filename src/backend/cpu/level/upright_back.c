@@ -99,10 +99,10 @@ static inline void set_planes(const Tile *tile, const Upright *up, Planes *p)
 	for (int i = 0; i < SIDE; i += SET) {
 		vd k = doubles_line((double)(tile->box.low[up->axis] + i), 1).half[0];
 		const Crossings c = upright_cross(&same, k, &tile->box, up->axis);
-		vd end = c.q + last_row * c.climb, step = 1 / c.climb, start = -c.q * step;
+		vd end = c.q + last_row * c.climb, step = 1.0 / c.climb, start = -c.q * step;
 		vd from = vd_most(vd_floor(vd_least(c.q, end)), (vd){0});
-		vd to = vd_least(vd_floor(vd_most(c.q, end)) + 2, tall + (vd){0});
-		to = vd_choose(c.inside, to, -1 + (vd){0});
+		vd to = vd_least(vd_floor(vd_most(c.q, end)) + 2.0, tall + (vd){0});
+		to = vd_choose(c.inside, to, -1.0 + (vd){0});
 		memcpy(&p->left[i], &c.left, sizeof c.left);
 		memcpy(&p->share[i], &c.share, sizeof c.share);
 		memcpy(&p->start[i], &start, sizeof start);
