@@ -160,7 +160,8 @@ static tomos_status check_short(const Circle *circle, int64_t count)
 	if (circle->near_side < 0.9 * circle->far_side)
 		return fail(TOMOS_UNSUPPORTED,
 			"the detector is offset and the scan covers %.1f degrees; filtered back "
-			"projection with an offset detector needs a full turn",
+			"projection with an offset detector needs a full turn; use an algebraic "
+			"method, for instance sirt",
 			circle->sweep * 180 / M_PI);
 	return TOMOS_OK;
 }

@@ -2,6 +2,8 @@
 #include <string.h>
 #include "geom/parts.h"
 
+#define OFFSET 0.75 /* the shorter side of an offset detector, relative to the longer one */
+
 tomos_status tomos_grid_check(const tomos_grid *grid)
 {
 	int64_t count;
@@ -147,8 +149,52 @@ static tomos_status take_helix(const tomos_geometry *scan, const tomos_grid_opti
 	return o->size_count == 1 ? TOMOS_OK : cover(slices, 1, travel, voxel[2]);
 }
 
+/* The column that the z axis projects to, along the central ray. */
+static double axis_column(const tomos_geometry *scan, const tomos_view *view)
+{
+	double normal[3], way[3], foot[3], point = view_has_source(view) ? 1 : 0;
+	const double ray[3] = {point > 0 ? -view->src[0] : view->src[0],
+		point > 0 ? -view->src[1] : view->src[1], 0};
+	const double start[3] = {point * view->src[0], point * view->src[1], point * view->src[2]};
+	cross3(normal, view->u, view->v);
+	add3(way, start, -1, view->det);
+	add3(foot, way, -dot3(way, normal) / dot3(ray, normal), ray);
+	return 0.5 * (double)(scan->columns - 1) + dot3(foot, view->u) / dot3(view->u, view->u);
+}
+
+/* Views all around the z axis. */
+static bool is_full_turn(const tomos_geometry *scan)
+{
+	enum { SECTORS = 24 };
+	bool seen[SECTORS] = {false};
+	int64_t count = 0;
+	for (int64_t i = 0; i < scan->count; i++) {
+		double turn = atan2(scan->views[i].src[1], scan->views[i].src[0]) / (2 * M_PI);
+		seen[min64((int64_t)((turn + 0.5) * SECTORS), SECTORS - 1)] = true;
+	}
+	for (int k = 0; k < SECTORS; k++)
+		count += seen[k];
+	return count == SECTORS;
+}
+
+/* Columns of a detector in whose middle the axis would be: twice its wider side where it is offset
+ * and a full turn makes up for the other one. */
+static int64_t field_columns(const tomos_geometry *scan)
+{
+	double last = (double)(scan->columns - 1), left = HUGE_VAL, right = HUGE_VAL;
+	for (int64_t i = 0; i < scan->count; i++) {
+		double axis = axis_column(scan, &scan->views[i]);
+		left = fmin(left, axis);
+		right = fmin(right, last - axis);
+	}
+	bool offset = fmin(left, right) >= 0 && fmin(left, right) < OFFSET * fmax(left, right);
+	return offset && is_full_turn(scan) ? 2 * (int64_t)ceil(fmax(left, right) + 0.5)
+					    : scan->columns;
+}
+
 static tomos_status take_size(int64_t n[3], const tomos_geometry *scan, const tomos_grid_options *o)
 {
+	int64_t columns = o->size_count == 0 ? field_columns(scan) : 0;
 	for (int64_t i = 0; i < o->size_count; i++)
 		if (o->size[i] < 1)
 			return fail(TOMOS_BAD_VALUE, "size %lld: it must be 1 voxel or more",
@@ -157,7 +203,7 @@ static tomos_status take_size(int64_t n[3], const tomos_geometry *scan, const to
 		if (o->size_count > 0)
 			n[i] = o->size[i < o->size_count ? i : 0];
 		else
-			n[i] = i == 2 ? scan->rows : scan->columns;
+			n[i] = i == 2 ? scan->rows : columns;
 	if ((o->size_count == 1 && scan->rows == 1) || o->size_count == 2)
 		n[2] = scan->rows;
 	return TOMOS_OK;

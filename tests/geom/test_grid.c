@@ -81,7 +81,6 @@ static void test_for_defaults(void **state)
 	tomos_geometry_free(scan);
 }
 
-/* The grid of a helix covers the range between its ends, also where the middle is not at z = 0. */
 /* Where rays stay in slices, no slice is beyond the centres of the outer rows. */
 static void test_for_rows(void **state)
 {
@@ -105,6 +104,38 @@ static void test_for_rows(void **state)
 	tomos_geometry_free(scan);
 }
 
+/* The grid of an offset detector is as wide as what a full turn sees; of other scans, as wide as
+ * the detector. */
+static void test_for_offset(void **state)
+{
+	(void)state;
+	const double near = 10, far = 20, pi = 3.14159265358979323846;
+	static const struct {
+		const char *kind;
+		double axis, arc;
+		int64_t wide;
+	} of[] = {{"cone", 2, 360, 28}, {"cone", 13, 360, 28}, {"cone", 7.5, 360, 16},
+		{"cone", 2, 220, 16}, {"parallel", 3, 360, 26}, {"parallel", 3, 180, 16}};
+	for (int i = 0; i < COUNT(of); i++) {
+		tomos_scan_options s = tomos_scan_defaults();
+		tomos_geometry *scan;
+		tomos_grid g;
+		s.geometry = of[i].kind;
+		s.rows = 6, s.columns = 16, s.views = 48, s.arc = of[i].arc * pi / 180;
+		s.pixel = 1, s.axis = &of[i].axis, s.axis_count = 1;
+		if (strcmp(of[i].kind, "cone") == 0) {
+			s.source_axis = &near, s.source_axis_count = 1;
+			s.source_detector = &far, s.source_detector_count = 1;
+		}
+		assert_int_equal(tomos_geometry_make(&scan, &s), TOMOS_OK);
+		assert_int_equal(tomos_grid_for(&g, scan, NULL), TOMOS_OK);
+		assert_int_equal(g.n[0], of[i].wide);
+		assert_int_equal(g.n[1], of[i].wide);
+		tomos_geometry_free(scan);
+	}
+}
+
+/* The grid of a helix covers the range between its ends, also where the middle is not at z = 0. */
 static void test_for_helix(void **state)
 {
 	(void)state;
@@ -242,6 +273,7 @@ static void test_origin_behind(void **state)
 }
 
 #define TESTS(T) \
-	T(test_centred), T(test_check), T(test_for_defaults), T(test_for_rows), T(test_for_helix), \
+	T(test_centred), T(test_check), T(test_for_defaults), T(test_for_rows), T(test_for_offset), \
+		T(test_for_helix), \
 		T(test_for_options), T(test_for_rejected), T(test_origin_behind)
 TEST_MAIN(TESTS, NULL, NULL)
