@@ -298,8 +298,12 @@ static int find_pose(tomos_prepared *prepared, tomos_backend *backend, double *c
 	tomos_pose pose = {.bytes = sizeof pose};
 	int code = lib(tomos_prepared_pose(prepared, backend, &pose, progress_shown()));
 	progress_clear();
-	if (code == DONE)
+	if (code == DONE) {
+		const char *kept = tomos_prepared_note(prepared);
 		pose_say(&pose);
+		if (kept)
+			say("%s\n", kept);
+	}
 	*column = pose.value[TOMOS_POSE_AXIS];
 	return code;
 }

@@ -437,8 +437,7 @@ static tomos_status find_tilted(tomos_axis *axis, const AxisProblem *p, const Or
 	TRY(axis_sums_begin(&sums, orbit));
 	tomos_status status = axis_sums_add(&sums, p->data, 0);
 	if (status == TOMOS_OK)
-		status = axis_sums_find(
-			&sums, p->backend, p->angles, options, progress, &found);
+		status = axis_sums_find(&sums, p->backend, p->angles, options, progress, &found);
 	axis_sums_free(&sums);
 	return status == TOMOS_OK ? struct_give(axis, &found, "tomos_axis") : status;
 }

@@ -36,7 +36,8 @@ static void add_row(const float *row, int64_t n, double by, float share, float *
 	double whole = floor(by);
 	float part = (float)(by - whole);
 	for (int64_t c = 0; c < n; c++) {
-		int64_t at = min64(max64(c + (int64_t)whole, 0), n - 1), next = min64(at + 1, n - 1);
+		int64_t at = min64(max64(c + (int64_t)whole, 0), n - 1),
+			next = min64(at + 1, n - 1);
 		sum[c] += share * ((1 - part) * row[at] + part * row[next]);
 	}
 }

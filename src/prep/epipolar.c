@@ -16,14 +16,12 @@
 #include "base/vector3.h"
 #include "prep/pose.h"
 
-enum { LEAST_VIEWS = 8, COMPARED = 24 }; /* views that a view is compared with, at most */
+enum { LEAST_VIEWS = 8, COMPARED = 16 }; /* views that a view is compared with, at most */
 /* A pair counts in the blocks of both views, and the noise of a view is in all of its pairs: the
  * scatter between blocks has half of it. */
 enum { SHARE = 4 };
-/* What is kept of a line: the derivative across it, and the derivatives of that by the detector's
- * foot (column, row) and distance, as far as the weights of pixels depend on them. */
-enum { VALUE, BY_COLUMN, BY_ROW, BY_FAR, PARTS };
-#define TRUNCATED 0.02 /* of the largest value, at an end of a line */
+#define LOOSE_SLANT 0.009 /* radians: standard error of a slant that is not determined */
+#define TRUNCATED 0.02    /* of the largest value, at an end of a line */
 
 typedef struct {
 	double axes[3][3]; /* columns, rows, normal, in the frame of an upright detector */
@@ -49,7 +47,7 @@ typedef struct {
 	Direction *directions;   /* [angle] */
 	double sense;            /* -1: angles count against the columns */
 	float most;              /* largest value of the data */
-	float *lines;            /* [view][angle][offset][PARTS]; NAN: cut */
+	float *lines;            /* [view][angle][offset]; NAN: cut */
 } Lines;
 
 static void detector_at(const Orbit *o, const double pose[POSE_COUNT], Detector *d)
@@ -152,22 +150,17 @@ static void derive(const Lines *l, const Direction *s, const float *line, float 
 {
 	float scale = 1 / (12 * (float)s->across);
 	for (int64_t k = 2; k < l->offsets - 2; k++)
-		out[PARTS * k] =
-			scale * (8 * (line[k + 1] - line[k - 1]) - line[k + 2] + line[k - 2]);
+		out[k] = scale * (8 * (line[k + 1] - line[k - 1]) - line[k + 2] + line[k - 2]);
 }
 
-/* The factor of a pixel's value, and its derivatives by the foot and the distance. */
-static void weights_at(const Lines *l, int64_t pixel, float out[PARTS])
+/* Pixels are divided by the length of their rays. */
+static float weight_at(const Lines *l, int64_t pixel)
 {
 	const Detector *d = &l->detector;
 	int64_t n = l->coarse->orbit.columns;
 	double x = (double)(pixel % n) - d->foot[0];
 	double y = ((double)(pixel / n) - d->foot[1]) * l->high;
-	double weight = 1 / sqrt(d->far * d->far + x * x + y * y), cube = weight * weight * weight;
-	out[VALUE] = (float)weight;
-	out[BY_COLUMN] = (float)(cube * x);
-	out[BY_ROW] = (float)(cube * y * l->high);
-	out[BY_FAR] = (float)(-cube * d->far);
+	return (float)(1 / sqrt(d->far * d->far + x * x + y * y));
 }
 
 static void take_view(const void *user, int64_t view, float *scratch)
@@ -175,25 +168,17 @@ static void take_view(const void *user, int64_t view, float *scratch)
 	const Lines *l = user;
 	int64_t n = l->coarse->orbit.columns, rows = l->coarse->orbit.rows, pixels = rows * n;
 	const float *data = l->coarse->data + view * pixels;
-	float *line = scratch + (int64_t)(2 * PARTS) * pixels;
-	for (int64_t i = 0; i < pixels; i++) {
-		float weights[PARTS];
-		weights_at(l, i, weights);
-		for (int k = 0; k < PARTS; k++) {
-			float *image = scratch + (int64_t)(2 * k) * pixels;
-			image[i % n * rows + i / n] = image[pixels + i] = data[i] * weights[k];
-		}
-	}
+	float *line = scratch + 2 * pixels;
+	for (int64_t i = 0; i < pixels; i++)
+		scratch[i % n * rows + i / n] = scratch[pixels + i] = data[i] * weight_at(l, i);
 	for (int64_t a = 0; a < l->angles; a++) {
 		const Direction *s = &l->directions[a];
-		float *out = l->lines + (view * l->angles + a) * l->offsets * PARTS;
-		for (int k = 0; k < PARTS; k++) {
-			sum_lines(l, s, scratch + (2 * k + s->a) * pixels, line);
-			derive(l, s, line, out + k);
-		}
+		float *out = l->lines + (view * l->angles + a) * l->offsets;
+		sum_lines(l, s, scratch + s->a * pixels, line);
+		derive(l, s, line, out);
 		for (int64_t k = 0; k < l->offsets; k++)
 			if (line_cut(l, s, k, data))
-				out[PARTS * k] = NAN;
+				out[k] = NAN;
 	}
 }
 
@@ -215,10 +200,10 @@ static void mul3(const double m[3][3], const double v[3], double out[3])
 /* What a view says of a plane: its line may be cut by an edge, or lie beyond the detector. */
 typedef enum { SEEN, CUT, BEYOND } Found;
 
-/* What a view has for a line: its parts, and derivatives by angle and offset. The line of angle +
- * pi is that of -offset, with the opposite sign. */
+/* What a view has for a line, and derivatives by angle and offset. The line of angle + pi is that
+ * of -offset, with the opposite sign. */
 typedef struct {
-	double part[PARTS], by_angle, by_offset;
+	double value, by_angle, by_offset;
 } Sample;
 
 static Found sample(const Lines *l, int64_t view, double angle, double offset, Sample *out)
@@ -226,7 +211,7 @@ static Found sample(const Lines *l, int64_t view, double angle, double offset, S
 	double per = (double)l->angles / M_PI, at = angle * per, whole = floor(at);
 	float wa[4], da[4], wo[4], dw[4];
 	cubic_weights(at - whole, wa, da);
-	*out = (Sample){.by_angle = 0};
+	*out = (Sample){.value = 0};
 	for (int64_t i = 0; i < 4; i++) {
 		int64_t a = (int64_t)whole + i - 1;
 		bool flip = a < 0 || a >= l->angles;
@@ -236,20 +221,18 @@ static Found sample(const Lines *l, int64_t view, double angle, double offset, S
 		if (!(low >= 1 && low < (double)(l->offsets - 2)))
 			return BEYOND;
 		const float *line =
-			l->lines + ((view * l->angles + a) * l->offsets + (int64_t)low - 1) * PARTS;
-		float part[PARTS] = {0}, slope = 0, sign = flip ? -1 : 1;
+			l->lines + (view * l->angles + a) * l->offsets + (int64_t)low - 1;
+		float value = 0, slope = 0, sign = flip ? -1 : 1;
 		cubic_weights(k - low, wo, dw);
 		for (int j = 0; j < 4; j++) {
-			for (int q = 0; q < PARTS; q++)
-				part[q] += wo[j] * line[j * PARTS + q];
-			slope += dw[j] * line[j * PARTS];
+			value += wo[j] * line[j];
+			slope += dw[j] * line[j];
 		}
-		for (int q = 0; q < PARTS; q++)
-			out->part[q] += (double)(sign * wa[i] * part[q]);
-		out->by_angle += (double)(sign * da[i] * part[VALUE]) * per;
+		out->value += (double)(sign * wa[i] * value);
+		out->by_angle += (double)(sign * da[i] * value) * per;
 		out->by_offset += (double)(sign * wa[i] * slope) / across;
 	}
-	return isnan(out->part[VALUE]) ? CUT : SEEN;
+	return isnan(out->value) ? CUT : SEEN;
 }
 
 /* Changes of a plane's line: by each value of the pose, and by the tilt of the plane. */
@@ -296,7 +279,8 @@ static void trace_of(const Planes *p, const double normal[3], const double tilte
 	}
 }
 
-/* The derivative by the direction of the plane, and how it changes with the pose. */
+/* The derivative by the direction of the plane, and how it changes with the pose. Of the lengths of
+ * rays only the part counts that is common to all, the distance of the detector. */
 static Found plane_in(
 	const Planes *p, const Trace *t, int64_t view, double *value, double change[CHANGES])
 {
@@ -304,15 +288,12 @@ static Found plane_in(
 	Found found = sample(p->lines, view, t->angle, t->offset, &s);
 	if (found != SEEN)
 		return found;
-	*value = t->sign * t->factor * s.part[VALUE];
+	*value = t->sign * t->factor * s.value;
 	for (int k = 0; k < CHANGES; k++) {
-		const Detector *m = &p->moves[k];
+		double gain = t->gains[k] - t->factor * p->moves[k].far / p->lines->detector.far;
 		change[k] = t->sign *
-			    (t->factor * (s.by_angle * t->turns[k] + s.by_offset * t->slides[k] +
-						 s.part[BY_COLUMN] * m->foot[0] +
-						 s.part[BY_ROW] * m->foot[1] +
-						 s.part[BY_FAR] * m->far) +
-				    t->gains[k] * s.part[VALUE]);
+			    (t->factor * (s.by_angle * t->turns[k] + s.by_offset * t->slides[k]) +
+				    gain * s.value);
 	}
 	return SEEN;
 }
@@ -443,13 +424,17 @@ static tomos_status take_step(Lines *l, Planes *p, const double pose[POSE_COUNT]
 {
 	const Orbit *o = &l->coarse->orbit;
 	Normal blocks[NORMAL_BLOCKS];
-	TRY(pieces_each(
-		o->views, (int64_t)(2 * PARTS) * o->rows * o->columns + l->offsets, take_view, l));
+	TRY(pieces_each(o->views, 2 * o->rows * o->columns + l->offsets, take_view, l));
 	for (int k = 0; k < POSE_COUNT; k++)
 		detector_moves(o, pose, k, &p->moves[k]);
 	TRY(pieces_each(o->views, 1, take_planes, p));
 	sum_blocks(p, blocks);
-	result->solved = normal_solve(blocks, p->free, result->step, result->covariance);
+	unsigned free = p->free, slant = free & 1u << POSE_SLANT;
+	result->solved = normal_solve(blocks, free, result->step, result->covariance);
+	double variance = SHARE * result->covariance[POSE_SLANT][POSE_SLANT];
+	if (slant && !(result->solved && variance < LOOSE_SLANT * LOOSE_SLANT))
+		result->solved =
+			normal_solve(blocks, free & ~slant, result->step, result->covariance);
 	for (int i = 0; i < NORMAL_MOST; i++)
 		for (int j = 0; j < NORMAL_MOST; j++)
 			result->covariance[i][j] *= SHARE;
@@ -472,8 +457,8 @@ tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool 
 	detector_at(o, pose, &l.detector);
 	for (int64_t i = 0; i < o->views * o->rows * o->columns; i++)
 		l.most = fmaxf(l.most, c->data[i]);
-	TRY_OR_DONE(mem_zeroed(&l.lines, PARTS * o->views * l.angles * l.offsets, sizeof(float),
-		"integrals along lines"));
+	TRY_OR_DONE(mem_zeroed(
+		&l.lines, o->views * l.angles * l.offsets, sizeof(float), "integrals along lines"));
 	TRY_OR_DONE(
 		mem_alloc(&l.directions, l.angles, sizeof *l.directions, "directions of lines"));
 	for (int64_t a = 0; a < l.angles; a++)

@@ -31,6 +31,7 @@ static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const to
 {
 	Coarse coarse[COARSE_COUNT] = {{.bin = 0}};
 	tomos_array band = *data;
+	unsigned kept;
 	PoseProblem p = {.orbit = orbit, .band = &band, .backend = backend, .progress = progress};
 	tomos_status status;
 	if (orbit->rows > 1 && orbit->kind == TOMOS_POINT) {
@@ -41,7 +42,7 @@ static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const to
 		pose_band(orbit, &p.row, &band.shape[1]);
 		band.data += p.row * band.stride[1];
 	}
-	status = pose_find(&p, options, pose);
+	status = pose_find(&p, options, pose, &kept);
 done:
 	coarse_scans_free(coarse);
 	return status;

@@ -37,13 +37,14 @@ typedef struct {
 tomos_status pose_step(const Coarse *c, tomos_backend *backend, const double pose[POSE_COUNT],
 	bool reversed, unsigned free, PoseStep *result);
 
-/* Likewise from planes that views have in common, which a scan of any arc has. */
+/* Likewise from planes that views have in common, which a scan of any arc has. A slant that they do
+ * not determine is left out: its step and variance are 0. */
 tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool reversed,
 	unsigned free, PoseStep *result);
 
-/* The averaged scans that the pose is found from: one for pose_step, and a finer one for
+/* The averaged scans that the pose is found from: one for pose_step, and finer ones for
  * epipolar_step. */
-enum { COARSE_REST, COARSE_PLANES, COARSE_COUNT };
+enum { COARSE_REST, COARSE_PLANES, COARSE_FINE, COARSE_COUNT };
 tomos_status coarse_scans_begin(Coarse scans[COARSE_COUNT], const Orbit *scan);
 tomos_status coarse_scans_add(Coarse scans[COARSE_COUNT], const tomos_array *data, int64_t row);
 tomos_status coarse_scans_finish(Coarse scans[COARSE_COUNT]);
@@ -59,7 +60,9 @@ typedef struct {
 	tomos_backend *backend;
 	const tomos_progress *progress;
 } PoseProblem;
-tomos_status pose_find(const PoseProblem *p, const tomos_axis_options *options, tomos_pose *pose);
+/* kept: bits of the values that are as given because the scan agrees with them. */
+tomos_status pose_find(
+	const PoseProblem *p, const tomos_axis_options *options, tomos_pose *pose, unsigned *kept);
 /* Rows [*row, *row + *rows) around the midplane that a detector of any likely roll needs. */
 void pose_band(const Orbit *orbit, int64_t *row, int64_t *rows);
 /* The views in that pose. */

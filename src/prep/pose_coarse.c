@@ -163,7 +163,8 @@ void fine_pose(const Coarse *c, const double pose[POSE_COUNT], double out[POSE_C
 
 tomos_status coarse_scans_begin(Coarse scans[COARSE_COUNT], const Orbit *scan)
 {
-	static const int64_t columns[COARSE_COUNT] = {64, 128}, views[COARSE_COUNT] = {128, 180};
+	static const int64_t columns[COARSE_COUNT] = {64, 128, 256};
+	static const int64_t views[COARSE_COUNT] = {128, 120, 120};
 	tomos_status status = TOMOS_OK;
 	for (int i = 0; i < COARSE_COUNT; i++)
 		scans[i] = (Coarse){.bin = 0};
@@ -185,7 +186,8 @@ tomos_status coarse_scans_finish(Coarse scans[COARSE_COUNT])
 {
 	for (int i = 0; i < COARSE_COUNT; i++)
 		coarse_finish(&scans[i]);
-	return coarse_sharpen(&scans[COARSE_PLANES]);
+	TRY(coarse_sharpen(&scans[COARSE_PLANES]));
+	return coarse_sharpen(&scans[COARSE_FINE]);
 }
 
 void coarse_scans_free(Coarse scans[COARSE_COUNT])

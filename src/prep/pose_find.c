@@ -1,25 +1,18 @@
-/* The pose of the detector of a fan or cone beam: all but the slant from opposite rays of the
- * midplane, which vertical centre and roll tilt; the slant, and the first estimate of that plane,
- * from all rows. The two are repeated in turn. */
+/* The pose of the detector of a fan or cone beam: swivel and distance from opposite rays of the
+ * midplane; axis, vertical centre, roll and slant from planes that views have in common, or, where
+ * the object leaves none, all but the slant from opposite rays. What reconstruction leaves of all
+ * rows gives the first estimate of the midplane. */
 #include <math.h>
 #include <string.h>
-#include "prep/pose.h"
+#include "prep/pose_search.h"
 
-enum { ROUNDS = 4, MORE = 2, ROW_STEPS = 4, MOST_COLUMNS = 512 };
+enum { ROUNDS = 4, ROW_STEPS = 4, MOST_COLUMNS = 512 };
 #define ROW_STEP 0.012 /* of the rows */
 #define CLEARLY 0.95   /* residual of a row that is preferred to one nearer to the middle */
-/* Values whose standard error is larger are not determined by the scan: radians, parts, rows. */
-#define LOOSE_ANGLE 0.01
-#define LOOSE_SCALE 0.01
-#define LOOSE_ROW 2
 #define MOST_NOISE 0.7 /* share in the derivatives by the row */
 #define DOUBT 0.015    /* of the rows: error of a row that is not determined */
-#define DOUBT_TILTED 3 /* rows: the same where all rows have given an estimate */
-#define LOOSE_SLANT 0.006
-#define UNLIKE 0.5         /* relative difference of planes that are mostly noise */
-#define COMMON_PLANES 0.01 /* averaged pixels: error of what planes give */
-#define POOR 0.02          /* residual above which only axis and roll are found */
-#define EMPTY 0.3          /* residual of pairs that are mostly noise */
+#define POOR 0.02      /* residual above which only axis and roll are found */
+#define EMPTY 0.3      /* residual of pairs that are mostly noise */
 /* Errors that all parts of the data have in common, for residuals up to GOOD. */
 #define GOOD 0.01
 #define COMMON_AXIS 0.01 /* columns of the scan */
@@ -27,25 +20,8 @@ enum { ROUNDS = 4, MORE = 2, ROW_STEPS = 4, MOST_COLUMNS = 512 };
 #define COMMON_ROLL 0.1  /* rows, at the edge of the detector */
 #define COMMON_SWIVEL 0.0005
 #define COMMON_SCALE 0.001
-#define COMMON_SLANT 0.003
 
-enum { FAN_VALUES = 1u << PAIR_AXIS | 1u << PAIR_SWIVEL | 1u << PAIR_SCALE };
 enum { LINE_VALUES = 1u << PAIR_ROW | 1u << PAIR_SLOPE };
-
-typedef struct {
-	const PoseProblem *problem;
-	double pose[POSE_COUNT], error[POSE_COUNT];
-	bool reversed;
-	bool few;    /* pairs, which tell little of the row */
-	bool tilted; /* all rows have given an estimate of the midplane */
-	bool planes; /* so have planes that views have in common */
-	double before, after;
-} Search;
-
-static double deviation(double variance)
-{
-	return variance > 0 ? sqrt(variance) : 0;
-}
 
 /* ---- the midplane ---------------------------------------------------------------------------- */
 
@@ -70,7 +46,7 @@ static tomos_status fit_pairs(const Search *s, const Opposite *pairs, unsigned f
 	double distance = o->detector / o->width, sign = s->reversed ? -o->mirror : o->mirror;
 	PairFit start = {.value = {s->pose[POSE_AXIS], o->mirror * s->pose[POSE_SWIVEL],
 				 s->pose[POSE_SCALE]}};
-	unsigned kept;
+	unsigned kept, asked = free;
 	do {
 		*fit = start;
 		TRY(opposite_fit(pairs, distance, sign, free, fit));
@@ -78,9 +54,10 @@ static tomos_status fit_pairs(const Search *s, const Opposite *pairs, unsigned f
 		if (kept == free || free == 1u << PAIR_AXIS)
 			break;
 		free = kept;
-		if (!(free >> PAIR_SWIVEL & 1))
+		unsigned left = asked & ~free;
+		if (left >> PAIR_SWIVEL & 1)
 			start.value[PAIR_SWIVEL] = o->mirror * o->pose[POSE_SWIVEL];
-		if (!(free >> PAIR_SCALE & 1))
+		if (left >> PAIR_SCALE & 1)
 			start.value[PAIR_SCALE] = o->pose[POSE_SCALE];
 	} while (true);
 	for (int k = 0; k < PAIR_COUNT; k++)
@@ -126,8 +103,7 @@ static void take_pairs(Search *s, const PairFit *fit)
 	}
 }
 
-/* `residual`: of the pairs. */
-static tomos_status fit_midplane(Search *s, unsigned free, double *residual)
+tomos_status fit_midplane(Search *s, unsigned free, double *residual)
 {
 	const PoseProblem *p = s->problem;
 	const Orbit *o = p->orbit;
@@ -180,7 +156,7 @@ static tomos_status search_row(Search *s)
 /* ---- all rows -------------------------------------------------------------------------------- */
 
 /* The largest step of a value: the residual is far from linear in the slant. */
-static double largest_step(int value, const Orbit *coarse)
+double search_largest_step(int value, const Orbit *coarse)
 {
 	return value == POSE_ROW ? 0.1 * (double)coarse->rows : value == POSE_ROLL ? 0.1 : 0.05;
 }
@@ -193,34 +169,20 @@ static tomos_status fit_rows(Search *s, unsigned free)
 	coarse_pose(c, s->pose, pose);
 	TRY(pose_step(c, s->problem->backend, pose, s->reversed, free, &step));
 	for (int k = 0; k < POSE_COUNT; k++) {
-		double most = largest_step(k, &c->orbit);
+		double most = search_largest_step(k, &c->orbit);
 		if (free >> k & 1 && step.solved)
 			pose[k] += fmin(fmax(step.step[k], -most), most);
 	}
 	fine_pose(c, pose, s->pose);
-	double variance = step.solved ? step.covariance[POSE_SLANT][POSE_SLANT] : HUGE_VAL;
-	s->error[POSE_SLANT] = hypot(deviation(variance), COMMON_SLANT);
 	return TOMOS_OK;
 }
 
-/* The slant, in turn with the pairs, if the scan determines it. */
-static tomos_status fit_slant(Search *s, int round)
-{
-	if (!isnan(s->error[POSE_SLANT]))
-		TRY(fit_rows(s, 1u << POSE_SLANT));
-	if (round > 1 && s->error[POSE_SLANT] > LOOSE_SLANT)
-		s->error[POSE_SLANT] = NAN;
-	if (isnan(s->error[POSE_SLANT]))
-		s->pose[POSE_SLANT] = s->problem->orbit->pose[POSE_SLANT];
-	return TOMOS_OK;
-}
-
-static tomos_status report(const Search *s, int done)
+tomos_status search_report(const Search *s, int done)
 {
 	const tomos_progress *progress = s->problem->progress;
 	if (progress && progress->report &&
-		progress->report(
-			progress->user, "geometry", done, ROUNDS + 1, s->pose[POSE_AXIS]) != 0)
+		progress->report(progress->user, "geometry", done, COARSE_COUNT + 2,
+			s->pose[POSE_AXIS]) != 0)
 		return fail(TOMOS_CANCELLED, "cancelled during the search for the geometry");
 	return TOMOS_OK;
 }
@@ -228,7 +190,7 @@ static tomos_status report(const Search *s, int done)
 /* Error of a row that pairs do not determine. */
 static double row_doubt(const Search *s)
 {
-	return s->tilted ? DOUBT_TILTED : DOUBT * (double)s->problem->orbit->rows;
+	return DOUBT * (double)s->problem->orbit->rows;
 }
 
 /* Where pairs do not determine the row: errors of the other values are how far they follow it, and
@@ -273,130 +235,50 @@ static tomos_status keep_sure(Search *s)
 	if (!s->tilted)
 		s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
 	TRY(fit_midplane(s, 1u << PAIR_AXIS | 1u << PAIR_SLOPE, &s->after));
-	s->error[POSE_ROW] = s->tilted ? DOUBT_TILTED : NAN;
-	return TOMOS_OK;
-}
-
-/* ---- planes that views have in common -------------------------------------------------------- */
-
-enum { PLANE_VALUES = 1u << POSE_AXIS | 1u << POSE_ROW | 1u << POSE_ROLL };
-
-/* Axis, row and roll from `steps` steps, the other values as they are; nothing where the views have
- * too few planes in common that the detector sees as a whole. */
-static tomos_status fit_planes(Search *s, int scan, int steps)
-{
-	const Coarse *c = &s->problem->coarse[scan];
-	double pose[POSE_COUNT], bin = (double)c->bin;
-	const double common[] = {
-		bin * COMMON_PLANES, COMMON_ROW, 4 * COMMON_PLANES / (double)c->orbit.columns};
-	PoseStep step = {.solved = false};
-	coarse_pose(c, s->pose, pose);
-	for (int i = 0; i < steps; i++) {
-		TRY(epipolar_step(c, pose, s->reversed, PLANE_VALUES, &step));
-		s->planes = step.solved && step.residual < UNLIKE;
-		if (!s->planes)
-			return TOMOS_OK;
-		for (int k = POSE_AXIS; k <= POSE_ROLL; k++) {
-			double most = largest_step(k, &c->orbit);
-			pose[k] += fmin(fmax(step.step[k], -most), most);
-		}
-	}
-	fine_pose(c, pose, s->pose);
-	for (int k = POSE_AXIS; k <= POSE_ROLL; k++)
-		s->error[k] = hypot(
-			deviation(step.covariance[k][k]) * (k == POSE_ROLL ? 1 : bin), common[k]);
-	s->planes = scan != COARSE_PLANES || s->error[POSE_ROW] < LOOSE_ROW;
-	return TOMOS_OK;
-}
-
-/* Swivel and scale from pairs, on the midplane that planes have given. Its error and that of the
- * slant, which no block of pairs shows, are about as large as those that blocks show. */
-static tomos_status fit_fan(Search *s)
-{
-	unsigned free = FAN_VALUES;
-	TRY(fit_midplane(s, free, &s->after));
-	for (int i = 0; i < 2; i++) {
-		static const int values[] = {POSE_SWIVEL, POSE_SCALE},
-				 pairs[] = {PAIR_SWIVEL, PAIR_SCALE};
-		static const double loose[] = {LOOSE_ANGLE, LOOSE_SCALE};
-		int k = values[i];
-		s->error[k] *= 2;
-		if (s->error[k] < loose[i])
-			continue;
-		s->pose[k] = s->problem->orbit->pose[k];
-		s->error[k] = NAN;
-		free &= ~(1u << pairs[i]);
-	}
-	if (free == FAN_VALUES)
-		return TOMOS_OK;
-	double error[] = {s->error[POSE_SWIVEL], s->error[POSE_SCALE]};
-	TRY(fit_midplane(s, free, &s->after));
-	s->error[POSE_SWIVEL] = error[0];
-	s->error[POSE_SCALE] = error[1];
-	return TOMOS_OK;
-}
-
-/* Row and roll from planes; swivel and scale from pairs, and the axis from what gives it better. */
-static tomos_status refine_planes(Search *s)
-{
-	Search planes = *s, before = *s;
-	for (int round = 0; round < 2; round++) {
-		TRY(fit_planes(s, round ? COARSE_PLANES : COARSE_REST, round ? 1 : 4));
-		if (!s->planes) {
-			*s = before;
-			return TOMOS_OK;
-		}
-		planes = *s;
-		TRY(fit_fan(s));
-	}
-	for (int k = POSE_AXIS; k <= POSE_ROLL; k++)
-		if (k != POSE_AXIS || !(s->error[k] < planes.error[k])) {
-			s->pose[k] = planes.pose[k];
-			s->error[k] = planes.error[k];
-		}
+	s->error[POSE_ROW] = s->tilted ? row_doubt(s) : NAN;
 	return TOMOS_OK;
 }
 
 /* A first estimate of the midplane. */
 static tomos_status find_midplane(Search *s)
 {
-	enum { TILT = 1u << POSE_ROW | 1u << POSE_ROLL };
 	tomos_status status = TOMOS_OK;
 	for (int i = 0; i < 2 && status == TOMOS_OK; i++) {
 		TRY(fit_midplane(s, FAN_VALUES, &s->after));
-		s->before = i ? s->before : s->after;
-		status = fit_rows(s, i ? TILT | 1u << POSE_SLANT : TILT);
+		status = fit_rows(s, 1u << POSE_ROW | 1u << POSE_ROLL);
 	}
 	s->tilted = status == TOMOS_OK;
-	if (status != TOMOS_UNSUPPORTED)
-		return status;
-	TRY(refine_planes(s));
-	return s->planes ? TOMOS_OK : search_row(s);
+	return status == TOMOS_UNSUPPORTED ? TOMOS_OK : status;
+}
+
+/* Without planes. */
+static tomos_status refine_pairs(Search *s)
+{
+	if (!s->tilted)
+		TRY(search_row(s));
+	for (int round = 0; round < ROUNDS; round++)
+		TRY(fit_midplane(s, FAN_VALUES | LINE_VALUES, &s->after));
+	if (s->after > POOR)
+		return keep_sure(s);
+	if (s->few || isnan(s->error[POSE_ROW]))
+		return doubt_row(s);
+	s->error[POSE_ROW] = fmax(s->error[POSE_ROW], row_doubt(s));
+	return TOMOS_OK;
 }
 
 static tomos_status refine(Search *s)
 {
-	if (!s->problem->coarse) {
-		TRY(fit_midplane(s, FAN_VALUES, &s->after));
-		s->before = s->after;
+	TRY(fit_midplane(s, FAN_VALUES, &s->after));
+	s->before = s->after;
+	if (!s->problem->coarse)
 		return TOMOS_OK;
-	}
-	TRY(find_midplane(s));
+	TRY(refine_planes(s));
 	if (s->planes)
 		return TOMOS_OK;
-	if (pose_offset(
-		    s->problem->orbit, s->pose[POSE_AXIS])) /* too few rays are measured twice */
-		s->error[POSE_SLANT] = NAN;
-	for (int round = 0; round < ROUNDS; round++) {
-		for (int more = 0; more < MORE; more++)
-			TRY(fit_midplane(s, FAN_VALUES | LINE_VALUES, &s->after));
-		TRY(fit_slant(s, round));
-		TRY(report(s, round + 1));
-	}
-	TRY(fit_midplane(s, FAN_VALUES | LINE_VALUES, &s->after));
-	if (s->after > POOR)
-		return keep_sure(s);
-	return s->few || isnan(s->error[POSE_ROW]) ? doubt_row(s) : TOMOS_OK;
+	TRY(find_midplane(s));
+	if (s->tilted)
+		TRY(refine_planes(s));
+	return s->planes ? TOMOS_OK : refine_pairs(s);
 }
 
 /* ---- the whole search ------------------------------------------------------------------------ */
@@ -421,17 +303,21 @@ static tomos_status start(Search *s, const tomos_axis_options *options)
 	return status;
 }
 
-tomos_status pose_find(const PoseProblem *p, const tomos_axis_options *options, tomos_pose *pose)
+tomos_status pose_find(
+	const PoseProblem *p, const tomos_axis_options *options, tomos_pose *pose, unsigned *kept)
 {
 	Search s = {.problem = p, .before = NAN};
 	double detector = p->orbit->detector;
 	TRY(start(&s, options));
-	TRY(report(&s, 0));
+	TRY(search_report(&s, 0));
 	TRY(refine(&s));
+	TRY(search_accept(&s));
+	TRY(search_report(&s, COARSE_COUNT + 1));
 	*pose = (tomos_pose){.bytes = sizeof *pose,
 		.before = s.before,
 		.after = s.after,
 		.reversed = s.reversed};
+	*kept = s.kept;
 	for (int k = 0; k < POSE_COUNT; k++) {
 		double unit = k == POSE_SCALE ? detector : 1;
 		pose->value[k] = unit * s.pose[k];

@@ -146,9 +146,8 @@ static tomos_status search_parallel(const tomos_geometry *g, tomos_backend *back
 	TRY(mem_alloc(&angles, g->count, sizeof *angles, "angles"));
 	for (int64_t i = 0; i < g->count; i++)
 		angles[i] = atan2(g->views[i].u[1], g->views[i].u[0]);
-	tomos_status status =
-		sums ? axis_sums_find(sums, backend, angles, o, progress, axis)
-		     : tomos_axis_find(axis, backend, data, angles, o, progress);
+	tomos_status status = sums ? axis_sums_find(sums, backend, angles, o, progress, axis)
+				   : tomos_axis_find(axis, backend, data, angles, o, progress);
 	mem_free(angles);
 	bool hopeless = status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED;
 	if (!hopeless || o->axis_range_count > 0)
@@ -227,8 +226,8 @@ static tomos_status sum_rows(tomos_prepared *p, AxisSums *sums, const tomos_prog
 	return status;
 }
 
-static tomos_status search_sums(tomos_prepared *p, tomos_backend *backend, tomos_axis *axis,
-	const tomos_progress *progress)
+static tomos_status search_sums(
+	tomos_prepared *p, tomos_backend *backend, tomos_axis *axis, const tomos_progress *progress)
 {
 	Orbit orbit;
 	AxisSums sums = {.sums = NULL};
@@ -238,8 +237,7 @@ static tomos_status search_sums(tomos_prepared *p, tomos_backend *backend, tomos
 	TRY(orbit_take(&orbit, p->geometry));
 	TRY_OR_DONE(axis_sums_begin(&sums, &orbit));
 	TRY_OR_DONE(sum_rows(p, &sums, progress));
-	TRY_OR_DONE(
-		search_parallel(p->geometry, backend, NULL, &sums, &o, axis, progress));
+	TRY_OR_DONE(search_parallel(p->geometry, backend, NULL, &sums, &o, axis, progress));
 done:
 	axis_sums_free(&sums);
 	orbit_free(&orbit);
@@ -278,8 +276,8 @@ static tomos_status advice(const tomos_prepared *p, const tomos_axis *axis, char
 			snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s %.2f",
 				list[0] ? ", " : "", names[i], results[i]);
 	if (is_tilted(p->geometry))
-		return mem_printf(text, "; WARNING: it is uncertain (%s); the option 'axis' sets it",
-			list);
+		return mem_printf(
+			text, "; WARNING: it is uncertain (%s); the option 'axis' sets it", list);
 	return mem_printf(text,
 		"; WARNING: %s (%s); compare slices with 'tomos center %s --sweep %g:%g:%g'",
 		axis->at_edge ? "it is at the end of the range searched" : "it is uncertain", list,
@@ -330,8 +328,7 @@ static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
 	tomos_axis axis = {.bytes = sizeof axis};
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
-	if (status == TOMOS_BAD_VALUE && !is_parallel(p->geometry) &&
-		p->axis.axis_range_count == 0)
+	if (status == TOMOS_BAD_VALUE && !is_parallel(p->geometry) && p->axis.axis_range_count == 0)
 		return mem_printf(&p->note,
 			"axis      column %.2f, the middle of the detector; WARNING: it could not "
 			"be found (%.300s); the option 'axis' sets it",

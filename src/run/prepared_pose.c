@@ -1,4 +1,5 @@
 /* The pose of the detector of prepared projections, from all of their rows. */
+#include <stdio.h>
 #include <string.h>
 #include "prep/pose.h"
 #include "run/run.h"
@@ -48,7 +49,7 @@ static void in_pixels_of_scan(const tomos_prepared *p, tomos_pose *pose)
 }
 
 static tomos_status find_pose(tomos_prepared *p, tomos_backend *backend, const Orbit *orbit,
-	tomos_pose *pose, const tomos_progress *progress)
+	tomos_pose *pose, unsigned *kept, const tomos_progress *progress)
 {
 	Coarse coarse[COARSE_COUNT] = {{.bin = 0}};
 	tomos_array band = {.data = NULL};
@@ -68,11 +69,30 @@ static tomos_status find_pose(tomos_prepared *p, tomos_backend *backend, const O
 		pose_band(orbit, &problem.row, &rows);
 	}
 	TRY_OR_DONE(read_rows(p, problem.row, rows, &band, progress));
-	TRY_OR_DONE(pose_find(&problem, &o, pose));
+	TRY_OR_DONE(pose_find(&problem, &o, pose, kept));
 done:
 	coarse_scans_free(coarse);
 	mem_free(band.data);
 	return status;
+}
+
+/* Values as given that the scan agrees with. */
+static tomos_status say_kept(tomos_prepared *p, unsigned kept)
+{
+	static const char *const names[] = {
+		"axis", "axis-row", "roll", "slant", "swivel", "source-detector"};
+	char list[80] = "";
+	mem_free(p->note);
+	p->note = NULL;
+	for (int k = 0; k < POSE_COUNT; k++)
+		if (kept >> k & 1)
+			snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s",
+				list[0] ? ", " : "", names[k]);
+	return list[0] ? mem_printf(&p->note,
+				 "as given, since the scan says the same within twice its standard "
+				 "error: %s",
+				 list)
+		       : TOMOS_OK;
 }
 
 tomos_status tomos_prepared_pose(
@@ -81,6 +101,7 @@ tomos_status tomos_prepared_pose(
 	Orbit orbit;
 	tomos_geometry *fitted = NULL;
 	tomos_pose found = {.bytes = sizeof found};
+	unsigned kept = 0;
 	tomos_status status;
 	TRY(struct_give(pose, &found, "tomos_pose"));
 	TRY(orbit_take(&orbit, p->geometry));
@@ -90,7 +111,8 @@ tomos_status tomos_prepared_pose(
 			"cone "
 			"beams",
 			p->scan->path));
-	TRY_OR_DONE(find_pose(p, backend, &orbit, &found, progress));
+	TRY_OR_DONE(find_pose(p, backend, &orbit, &found, &kept, progress));
+	TRY_OR_DONE(say_kept(p, kept));
 	TRY_OR_DONE(pose_views(&fitted, &orbit, &found));
 	tomos_geometry_free(p->geometry);
 	p->geometry = fitted;

@@ -29,8 +29,8 @@ static tomos_ellipsoid drawn(uint64_t i, bool plate)
 	for (uint64_t k = 0; k < 8; k++)
 		u[k] = random_uniform(3, 8 * i + k);
 	double high = plate ? 3 : 20, size = plate ? 4 : 6;
-	return (tomos_ellipsoid){
-		{reach * (2 * u[0] - 1), reach * (2 * u[1] - 1), high * (2 * u[2] - 1) + (plate ? 0 : 8)},
+	return (tomos_ellipsoid){{reach * (2 * u[0] - 1), reach * (2 * u[1] - 1),
+					 high * (2 * u[2] - 1) + (plate ? 0 : 8)},
 		{1 + size * u[3], 1 + size * u[4], plate ? 1 + 2 * u[5] : 1 + size * u[5]},
 		{3 * u[6], plate ? 0 : 2 * u[7], 0}, 0.2 + u[7]};
 }
@@ -56,8 +56,7 @@ static tomos_array project(const Scene *c, tomos_geometry **scan)
 		.mirror = c->mirror,
 		.upright = 1,
 		.kind = TOMOS_PARALLEL};
-	double pose[POSE_COUNT] = {
-		c->axis, 0.5 * (ROWS - 1), c->roll * degree, 0, 0, 1};
+	double pose[POSE_COUNT] = {c->axis, 0.5 * (ROWS - 1), c->roll * degree, 0, 0, 1};
 	OK(orbit_geometry(scan, &orbit, pose, false));
 	tomos_array data = tomos_array_of(
 		malloc(sizeof(float) * VIEWS * ROWS * COLUMNS), VIEWS, ROWS, COLUMNS);

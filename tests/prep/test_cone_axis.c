@@ -269,6 +269,44 @@ static void test_pose_arcs(void **state)
 	}
 }
 
+/* A geometry that is right stays: phantoms of few edges determine little of the pose. */
+static void test_right_pose(void **state)
+{
+	static const double arcs[] = {230, 360};
+	tomos_phantom *phantom;
+	(void)state;
+	OK(tomos_phantom_named(&phantom, "shepp-logan", NULL));
+	for (int i = 0; i < COUNT(arcs) && !CASE_SLOW; i++) {
+		tomos_scan_options o = tomos_scan_defaults();
+		double row = 30;
+		o.geometry = "cone", o.columns = o.rows = 64, o.views = 120;
+		o.arc = arcs[i] * M_PI / 180, o.source_axis = (double[]){6};
+		o.source_axis_count = 1, o.source_detector = (double[]){9};
+		o.source_detector_count = 1, o.pixel = 0.05;
+		o.axis_row = &row, o.axis_row_count = 1;
+		tomos_geometry *scan, *fitted;
+		tomos_pose pose = {.bytes = sizeof pose};
+		OK(tomos_geometry_make(&scan, &o));
+		tomos_array data =
+			tomos_array_of(malloc(sizeof(float) * 120 * 64 * 64), 120, 64, 64);
+		OK(tomos_phantom_project(phantom, scan, 1, &data));
+		OK(tomos_noise_gaussian(&data, 0.01, 5));
+		OK(tomos_pose_find(&pose, &fitted, NULL, &data, scan, NULL, NULL));
+		for (int k = 0; k < POSE_COUNT; k++)
+			printf("  arc %g value %d: %.4f, standard error %.4f\n", arcs[i], k,
+				pose.value[k], pose.error[k]);
+		assert_true(fabs(pose.value[POSE_AXIS] - 31.5) < 0.03);
+		assert_true(fabs(pose.value[POSE_ROW] - row) < 0.2);
+		for (int k = POSE_ROLL; k <= POSE_SWIVEL; k++)
+			assert_true(fabs(pose.value[k]) < 1e-9);
+		assert_true(fabs(pose.value[POSE_SCALE] - 9) < 1e-6);
+		free(data.data);
+		tomos_geometry_free(scan);
+		tomos_geometry_free(fitted);
+	}
+	tomos_phantom_free(phantom);
+}
+
 static void test_memory(void **state)
 {
 	(void)state;
@@ -293,5 +331,5 @@ static void test_memory(void **state)
 #define TESTS(T) \
 	T(test_orbit), T(test_normal), T(test_axis), T(test_direction_given), T(test_mirrored), \
 		T(test_sharpness), T(test_rejected), T(test_pose), T(test_pose_arcs), \
-		T(test_memory)
+		T(test_right_pose), T(test_memory)
 TEST_MAIN(TESTS, NULL, NULL)

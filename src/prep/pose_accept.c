@@ -1,0 +1,85 @@
+/* Which values of a pose are taken as found. A value as given stays where the scan does not
+ * contradict it: an error of the search must not make a right geometry worse. */
+#include "prep/pose_search.h"
+
+/* Standard errors that a value as given must be off; few pairs of rays, of short scans and offset
+ * detectors, have more errors in common. */
+#define SURELY 2
+#define SURELY_FEW 4
+#define WORSE 1.005 /* residual relative to that of the pose as given, of a pose that is rejected */
+
+/* What the projections contradict each other by: pairs of the midplane, and planes. The axis is
+ * fitted to the pairs. */
+typedef struct {
+	double pairs, planes; /* planes: 0 where there are none */
+} Contradiction;
+
+static tomos_status contradiction(Search *s, Contradiction *c)
+{
+	Search pairs = *s;
+	double pose[POSE_COUNT];
+	PoseStep step = {.residual = 0};
+	TRY(fit_midplane(&pairs, 1u << PAIR_AXIS, &c->pairs));
+	if (pairs.error[POSE_AXIS] <
+		1.5 * s->error[POSE_AXIS]) { /* else planes gave a better one */
+		s->pose[POSE_AXIS] = pairs.pose[POSE_AXIS];
+		s->error[POSE_AXIS] = pairs.error[POSE_AXIS];
+	}
+	if (s->planes) {
+		const Coarse *coarse = &s->problem->coarse[COARSE_PLANES];
+		coarse_pose(coarse, s->pose, pose);
+		TRY(epipolar_step(coarse, pose, s->reversed, 1u << POSE_AXIS, &step));
+	}
+	c->planes = step.residual;
+	return TOMOS_OK;
+}
+
+/* Values that are not determined, or not off by much, are as given. The error of the latter
+ * includes by how much. */
+static bool keep_given(Search *s)
+{
+	const double *given = s->problem->orbit->pose;
+	bool all = true;
+	for (int k = POSE_ROW; k < POSE_COUNT; k++) {
+		double off = fabs(s->pose[k] - given[k]), error = s->error[k];
+		bool by_pairs = k == POSE_SWIVEL || (k == POSE_SCALE && !s->far);
+		if (off > (s->few && by_pairs ? SURELY_FEW : SURELY) * error) {
+			all = false;
+			continue;
+		}
+		s->pose[k] = given[k];
+		s->error[k] = hypot(error, off);
+		s->kept |= isnan(error) ? 0 : 1u << k;
+	}
+	return all;
+}
+
+/* The pose as given, with the axis that pairs have there; its values are not determined. */
+static void take_given(Search *s)
+{
+	for (int k = POSE_ROW; k < POSE_COUNT; k++) {
+		s->pose[k] = s->problem->orbit->pose[k];
+		s->error[k] = NAN;
+	}
+	s->error[POSE_AXIS] = HUGE_VAL;
+}
+
+tomos_status search_accept(Search *s)
+{
+	Search given = *s;
+	Contradiction found, nominal;
+	bool all = keep_given(s);
+	TRY(contradiction(s, &found));
+	s->after = found.pairs;
+	double moved = s->pose[POSE_AXIS] - given.pose[POSE_AXIS]; /* follows the other values */
+	s->error[POSE_AXIS] = hypot(fmax(s->error[POSE_AXIS], given.error[POSE_AXIS]), moved);
+	if (all)
+		return TOMOS_OK;
+	take_given(&given);
+	TRY(contradiction(&given, &nominal));
+	if (found.pairs <= WORSE * nominal.pairs && found.planes <= WORSE * nominal.planes)
+		return TOMOS_OK;
+	given.after = nominal.pairs;
+	*s = given;
+	return TOMOS_OK;
+}

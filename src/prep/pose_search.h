@@ -1,0 +1,45 @@
+/* The search for the pose of a detector: its state, and the parts it consists of. */
+#ifndef TOMOS_PREP_POSE_SEARCH_H
+#define TOMOS_PREP_POSE_SEARCH_H
+
+#include <math.h>
+#include "prep/pose.h"
+
+/* Values whose standard error is larger are not determined by the scan: radians, parts, rows. */
+#define LOOSE_ANGLE 0.01
+#define LOOSE_SCALE 0.01
+#define LOOSE_ROW 2
+
+enum { FAN_VALUES = 1u << PAIR_AXIS | 1u << PAIR_SWIVEL | 1u << PAIR_SCALE };
+
+typedef struct {
+	const PoseProblem *problem;
+	double pose[POSE_COUNT], error[POSE_COUNT];
+	bool reversed;
+	bool few;    /* pairs, which tell little of the row */
+	bool tilted; /* all rows have given an estimate of the midplane */
+	bool planes; /* so have planes that views have in common */
+	bool far;    /* planes give the distance of the detector, which pairs do not determine */
+	double before, after; /* residuals of pairs */
+	unsigned kept;        /* values that are as given, and agree with the scan */
+} Search;
+
+static inline double deviation(double variance)
+{
+	return variance > 0 ? sqrt(variance) : 0;
+}
+
+/* Fits the values whose bits are set in `free` to pairs of the midplane; residual: of the pairs. */
+tomos_status fit_midplane(Search *s, unsigned free, double *residual);
+/* The largest step of a value, in pixels of an averaged scan. */
+double search_largest_step(int value, const Orbit *coarse);
+tomos_status search_report(const Search *s, int done);
+
+/* All that planes give, if s->planes is set then; otherwise nothing has changed. */
+tomos_status refine_planes(Search *s);
+
+/* Keeps the values as given that the scan does not contradict, or all where the result contradicts
+ * itself more than they do. */
+tomos_status search_accept(Search *s);
+
+#endif
