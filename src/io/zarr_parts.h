@@ -13,7 +13,6 @@ enum {
 	ZARR_LAST = 64,   /* levels end when no axis is longer */
 	ZARR_LEVELS = 32, /* most levels of a file */
 	ZARR_CODECS = 4,  /* most codecs of bytes after each other */
-	ZARR_LOCKS = 64,  /* of shards that threads write to */
 };
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
@@ -168,7 +167,6 @@ struct ZarrWriter {
 	int64_t log_end;
 	pthread_mutex_t lock; /* of `done`, `layers`, ranges, pending sums and the log */
 	pthread_cond_t freed; /* a layer is no longer busy */
-	pthread_mutex_t shards[ZARR_LOCKS]; /* of the files that are written to, shared by some */
 };
 
 /* Memory for floats of a slice of the level after this one, which is used again. */

@@ -9,7 +9,6 @@
 #include "io/zarr_parts.h"
 
 enum { BUFFER = 1 << 18 }; /* bytes of pieces written at a time */
-enum { SHARD_TRIES = 3, WORD_BITS = 64 };
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -220,57 +219,6 @@ static tomos_status write_chunk(
 	return TOMOS_OK;
 }
 
-/* Chunks [first, end) of a row of chunks. */
-static tomos_status write_chunks(
-	const Cutting *c, int64_t cy, const int64_t range[2], char *buffer, float *ranges)
-{
-	for (int64_t cx = range[0]; cx < range[1]; cx++)
-		TRY(write_chunk(c, cy, cx, buffer, ranges));
-	return TOMOS_OK;
-}
-
-/* The chunks of a row that are in shards `first` to `end`, at most as many as a word has bits. A
- * shard that another thread writes to is left for later: a file system may let only one at a time
- * write to a file. */
-static tomos_status write_shards(
-	const Cutting *c, int64_t cy, int64_t first, int64_t end, char *buffer, float *ranges)
-{
-	const Layer *l = c->layer;
-	ZarrWriter *w = ((const Zarr *)c->file->own)->writer;
-	int64_t chunks = l->level->array.chunk[2] / l->level->array.inner[2];
-	uint64_t done = 0;
-	for (int pass = 0; pass < SHARD_TRIES; pass++)
-		for (int64_t k = 0; k < end - first; k++) {
-			int64_t i = first + (k + c->first) % (end - first);
-			pthread_mutex_t *lock =
-				&w->shards[(cy / file_rows(l) * l->n[1] + i) % ZARR_LOCKS];
-			if (done >> (i - first) & 1)
-				continue;
-			if (pass + 1 == SHARD_TRIES)
-				pthread_mutex_lock(lock);
-			else if (pthread_mutex_trylock(lock) != 0)
-				continue;
-			const int64_t range[2] = {
-				i * chunks, min64((i + 1) * chunks, l->level->per[1])};
-			tomos_status status = write_chunks(c, cy, range, buffer, ranges);
-			pthread_mutex_unlock(lock);
-			TRY(status);
-			done |= UINT64_C(1) << (i - first);
-		}
-	return TOMOS_OK;
-}
-
-static tomos_status write_pieces(const Cutting *c, int64_t cy, char *buffer, float *ranges)
-{
-	const Layer *l = c->layer;
-	const int64_t all[2] = {0, c->level->per[1]};
-	if (c->slices->written || !l->direct)
-		return write_chunks(c, cy, all, buffer, ranges);
-	for (int64_t i = 0; i < l->n[1]; i += WORD_BITS)
-		TRY(write_shards(c, cy, i, min64(i + WORD_BITS, l->n[1]), buffer, ranges));
-	return TOMOS_OK;
-}
-
 /* Sums of 2 x 2 numbers of the slice in a row of chunks. */
 static void sum_band(const Cutting *c, int64_t cy)
 {
@@ -283,9 +231,9 @@ static void sum_band(const Cutting *c, int64_t cy)
 			(*c->slices->sums)->sums + y / 2 * ((a->shape[2] + 1) / 2));
 }
 
-/* A row of chunks. Threads that write different slices begin in different places. Sums first: they
- * read rows from end to end, which brings these to the cache sooner than the pieces of chunks
- * would. */
+/* A row of chunks. Threads that write different slices begin in different places, since a file
+ * system may let only one at a time write to a file. Sums first: they read rows from end to end,
+ * which brings these to the cache sooner than the pieces of chunks would. */
 static tomos_status write_row(void *user, int64_t task)
 {
 	const Cutting *c = user;
@@ -305,8 +253,8 @@ static tomos_status write_row(void *user, int64_t task)
 	}
 	if (c->slices->sums)
 		sum_band(c, row);
-	if (status == TOMOS_OK)
-		status = write_pieces(c, row, buffer, ranges);
+	for (int64_t cx = 0; cx < l->per[1] && status == TOMOS_OK; cx++)
+		status = write_chunk(c, row, cx, buffer, ranges);
 	if (status == TOMOS_OK && !written)
 		status = row_close(c->file, c->layer, row);
 	if (status == TOMOS_OK && c->slices->level == 0)

@@ -124,8 +124,6 @@ void zarr_writer_close(ZarrWriter *w)
 	pthread_mutex_destroy(&w->lock);
 	pthread_mutex_destroy(&w->spare_lock);
 	pthread_cond_destroy(&w->freed);
-	for (int i = 0; i < ZARR_LOCKS; i++)
-		pthread_mutex_destroy(&w->shards[i]);
 	mem_free(w);
 }
 
@@ -228,8 +226,6 @@ tomos_status zarr_create(File *file)
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_mutex_init(&w->spare_lock, NULL);
 	pthread_cond_init(&w->freed, NULL);
-	for (int i = 0; i < ZARR_LOCKS; i++)
-		pthread_mutex_init(&w->shards[i], NULL);
 	w->pending_most = pending_limit(file->shape);
 	TRY(file->continued ? continue_folder(file) : make_folder(file, file->temporary));
 	TRY(open_log(file, w));
