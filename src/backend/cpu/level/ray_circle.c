@@ -9,8 +9,10 @@
 #include "backend/cpu/level/ray_parts.h"
 
 enum {
-	BESIDE = 64, /* rows of a part, and voxels of a row */
-	PART_FLOATS = IMAGES * PLANES * (BESIDE + 3) * (BESIDE + 3),
+	DEEP = PLANES / 2, /* planes of a part */
+	BESIDE = 128,      /* rows of a part, and voxels of a row */
+	LINE = 16,         /* floats of a cache line */
+	PART_FLOATS = IMAGES * DEEP * (BESIDE + 3) * (BESIDE + 3), /* 3.3 MB */
 };
 
 bool LEVEL(ray_circle_applies)(const ProjectRequest *what)
@@ -33,7 +35,7 @@ static RayPart circle_part(const ProjectRequest *what, int axis, const Box *box)
 
 static int64_t part_size(const RayPart *whole, int i)
 {
-	int64_t many = parts(whole->n[i], i == 0 ? PLANES : BESIDE);
+	int64_t many = parts(whole->n[i], i == 0 ? DEEP : BESIDE);
 	return max64(1, parts(whole->n[i], max64(1, many)));
 }
 
@@ -72,8 +74,8 @@ static int64_t part_strides(const RayPart *part, int64_t stride[3])
 /* LANES rays in the planes of a part: the element at or below each, and the fractions beyond it,
  * across the rows and along them. */
 typedef struct {
-	vi at[PLANES];
-	vf across[PLANES], along[PLANES];
+	vi at[DEEP];
+	vf across[DEEP], along[DEEP];
 } Path;
 
 INLINE void follow(const RayPart *part, int64_t planes, Rays *rays, const int inside, Path *path)
@@ -117,12 +119,12 @@ static inline quad sample_sum(const Eight sum[2])
 	return eight_half(&low, 0) + eight_half(&sum[1], 1);
 }
 
-/* Two rays at a time: additions to the sums of one wait for each other. */
-static __attribute__((noinline)) void sum_path(
-	const RayPart *part, const float *copy, int64_t planes, const Path *path, quad each[LANES])
+/* The first `count` rays, two at a time: additions to the sums of one wait for each other. */
+static __attribute__((noinline)) void sum_path(const RayPart *part, const float *copy,
+	int64_t planes, const Path *path, int64_t count, quad each[LANES])
 {
 	const int64_t row = part->row, plane = part->plane;
-	for (int l = 0; l < LANES; l += 2) {
+	for (int l = 0; l < count; l += 2) {
 		const float *at = copy;
 		Eight one[2] = {{0}}, two[2] = {{0}};
 		for (int64_t k = 0; k < planes; k++, at += plane) {
@@ -144,11 +146,36 @@ typedef struct {
 	Window *windows; /* of the part in each view */
 } Forward;
 
-static float *image_row(const Forward *f, int64_t view, int64_t row)
+/* The rows of the four views that have the rays of row `row` of a view. */
+static void image_rows(const ProjectRequest *what, const Circle *circle, int64_t view, int64_t row,
+	float *rows[IMAGES])
 {
-	const ProjectRequest *what = f->part.what;
 	const KernelModel *model = &what->plan->model;
-	return what->projections + (view * model->rows + row) * model->columns;
+	for (int k = 0; k < IMAGES; k++)
+		rows[k] = what->projections +
+			  (circle_view(circle, view, k) * model->rows + row) * model->columns;
+}
+
+/* Pixels that will be needed: views are larger than caches. */
+static void rows_prefetch(float *const rows[IMAGES], int64_t first, int64_t end)
+{
+	for (int k = 0; k < IMAGES; k++)
+		for (int64_t c = first; c < end; c += LINE)
+			__builtin_prefetch(rows[k] + c, 1);
+}
+
+static void forward_rays(
+	const Forward *f, const RayRow *row, Rays *rays, int64_t end, float *const images[IMAGES])
+{
+	const int64_t planes = row->to - row->from, count = min64(end - rays->column, LANES);
+	Path path;
+	quad each[LANES] = {{0}};
+	vf sums[IMAGES];
+	path_of(&f->part, planes, rays, &path);
+	sum_path(&f->part, f->copy + row->from * f->part.plane, planes, &path, count, each);
+	quads_split(each, sums);
+	for (int k = 0; k < IMAGES; k++)
+		vf_add_some(images[k] + rays->column, count, rays->step * sums[k]);
 }
 
 static void forward_side(const Forward *f, int64_t view, const Window *window, int side)
@@ -156,25 +183,16 @@ static void forward_side(const Forward *f, int64_t view, const Window *window, i
 	const ProjectRequest *what = f->part.what;
 	for (int64_t r = window->low[1]; r < window->high[1]; r++) {
 		RayRow row = ray_row(&f->part, &what->plan->views[view], r, side);
-		int64_t first = window->low[0], end = window->high[0], planes = row.to - row.from;
-		const float *copy = f->copy + row.from * f->part.plane;
+		int64_t first = window->low[0], end = window->high[0];
+		float *images[IMAGES];
 		ray_clip(&f->part, &row, &first, &end);
+		image_rows(what, &f->circle, view, r, images);
+		rows_prefetch(images, first, end);
 		while (first < end) {
 			Rays rays[TOGETHER];
-			Path path;
-			quad each[LANES];
-			vf sums[IMAGES];
 			int many = rays_some(&f->part, &row, &first, LANES, 1, end, end, rays);
-			for (int i = 0; i < many; i++) {
-				path_of(&f->part, planes, &rays[i], &path);
-				sum_path(&f->part, copy, planes, &path, each);
-				quads_split(each, sums);
-				for (int k = 0; k < IMAGES; k++)
-					vf_add_some(
-						image_row(f, circle_view(&f->circle, view, k), r) +
-							rays[i].column,
-						end - rays[i].column, rays[i].step * sums[k]);
-			}
+			for (int i = 0; i < many; i++)
+				forward_rays(f, &row, &rays[i], end, images);
 		}
 	}
 }
@@ -245,14 +263,16 @@ done:
 
 /* ---- adjoint --------------------------------------------------------------------------------- */
 
-/* Adds the values of LANES rays. Rays that follow each other are apart: a load that overlaps a
- * recent store is slow. */
+/* Adds the values of the first `count` rays. Rays that follow each other are apart: a load that
+ * overlaps a recent store is slow. */
 static __attribute__((noinline)) void spread_path(const RayPart *part, float *copy, int64_t planes,
-	const Path *path, const quad values[LANES])
+	const Path *path, int64_t count, const quad values[LANES])
 {
 	const int64_t row = part->row, plane = part->plane;
 	for (int i = 0; i < LANES; i++) {
 		const int l = i * (LANES > 8 ? 5 : 3) % LANES;
+		if (l >= count)
+			continue;
 		const quad v = values[l];
 		const Eight left = {v[0], v[1], v[2], v[3]};
 		const Eight right = {-v[0], -v[1], -v[2], -v[3], v[0], v[1], v[2], v[3]};
@@ -278,7 +298,7 @@ typedef struct {
 
 /* The pixels of some rays in the four views, times their steps. */
 static void load_values(
-	const float *const images[IMAGES], const Rays *rays, int64_t count, quad each[LANES])
+	float *const images[IMAGES], const Rays *rays, int64_t count, quad each[LANES])
 {
 	vf values[IMAGES];
 	for (int k = 0; k < IMAGES; k++) {
@@ -293,31 +313,33 @@ static void load_values(
 	quads_of(values, each);
 }
 
+static void spread_rays(const RayPart *part, const RayRow *row, Rays *rays, int64_t end,
+	float *const images[IMAGES], float *copy)
+{
+	const int64_t planes = row->to - row->from, count = end - rays->column;
+	Path path;
+	quad each[LANES];
+	path_of(part, planes, rays, &path);
+	load_values(images, rays, count, each);
+	spread_path(part, copy + row->from * part->plane, planes, &path, count, each);
+}
+
 static void spread_side(const Back *back, const RayPart *part, int64_t view, const Window *window,
 	int side, float *copy)
 {
 	const ProjectRequest *what = back->what;
-	const KernelModel *model = &what->plan->model;
 	for (int64_t r = window->low[1]; r < window->high[1]; r++) {
 		RayRow row = ray_row(part, &what->plan->views[view], r, side);
-		int64_t first = window->low[0], end = window->high[0], planes = row.to - row.from;
-		const float *images[IMAGES];
-		for (int k = 0; k < IMAGES; k++)
-			images[k] = what->projections +
-				    (circle_view(&back->circle, view, k) * model->rows + r) *
-					    model->columns;
+		int64_t first = window->low[0], end = window->high[0];
+		float *images[IMAGES];
 		ray_clip(part, &row, &first, &end);
+		image_rows(what, &back->circle, view, r, images);
+		rows_prefetch(images, first, end);
 		while (first < end) {
 			Rays rays[TOGETHER];
-			Path path;
-			quad each[LANES];
 			int many = rays_some(part, &row, &first, LANES, 1, end, end, rays);
-			for (int i = 0; i < many; i++) {
-				path_of(part, planes, &rays[i], &path);
-				load_values(images, &rays[i], end - rays[i].column, each);
-				spread_path(
-					part, copy + row.from * part->plane, planes, &path, each);
-			}
+			for (int i = 0; i < many; i++)
+				spread_rays(part, &row, &rays[i], end, images, copy);
 		}
 	}
 }

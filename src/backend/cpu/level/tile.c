@@ -243,9 +243,11 @@ tomos_status LEVEL(tiles_project)(const ProjectRequest *what, TileKernel kernel)
 
 /* ---- circles --------------------------------------------------------------------------------- */
 
+enum { SLICES = TILE / 2 }; /* of a tile */
+
 /* What a thread has: the quads of a tile, and a window. */
 typedef struct {
-	float voxels[TILE * TILE * TILE * IMAGES], window[IMAGES * 4 * (MOST_CELLS + LANES)];
+	float voxels[SLICES * TILE * TILE * IMAGES], window[IMAGES * 4 * (MOST_CELLS + LANES)];
 } CircleRoom;
 
 typedef struct {
@@ -253,7 +255,6 @@ typedef struct {
 	TileKernel kernel;
 	Circle circle;
 	CircleRoom *rooms; /* one for each thread */
-	int64_t slices;    /* of a tile */
 	int64_t together;  /* sets of views of a task, forward */
 	int64_t tasks;
 	_Atomic int64_t next;
@@ -264,7 +265,7 @@ static const int64_t quad_stride[3] = {TILE * IMAGES, IMAGES, TILE *TILE *IMAGES
 static void circle_back(const CircleWork *work, int64_t index, TileView *t)
 {
 	const ProjectRequest *what = work->what;
-	const Box tile = tile_box(&work->circle.box, work->slices, index);
+	const Box tile = tile_box(&work->circle.box, SLICES, index);
 	memset(t->voxels, 0, sizeof work->rooms->voxels);
 	for (int64_t view = 0; view < what->count && !cancel_seen(); view++)
 		project_tile(t, work->kernel, &tile, view);
@@ -276,8 +277,8 @@ static void circle_forward(const CircleWork *work, int64_t index, TileView *t)
 {
 	const Box *box = &work->circle.box;
 	const int64_t views = work->circle.views, first = index * work->together;
-	for (int64_t i = 0; i < tile_count(box, work->slices) && !cancel_seen(); i++) {
-		const Box tile = tile_box(box, work->slices, i);
+	for (int64_t i = 0; i < tile_count(box, SLICES) && !cancel_seen(); i++) {
+		const Box tile = tile_box(box, SLICES, i);
 		memset(t->voxels, 0, sizeof work->rooms->voxels);
 		LEVEL(circle_take)(work->what, &work->circle, &tile, t->voxels, quad_stride);
 		for (int64_t set = first; set < min64(first + work->together, views); set++)
@@ -301,22 +302,6 @@ static void circle_some(void *user, int64_t slot)
 			circle_back(work, i, &t);
 }
 
-enum { ENOUGH = 64, LEAST_SLICES = 8 };
-
-/* Back, a task is a tile: in small volumes they have fewer slices, so that there are enough. */
-static void circle_divide(CircleWork *work)
-{
-	const Circle *circle = &work->circle;
-	const bool forward = work->what->direction == FORWARD;
-	work->slices = TILE;
-	work->together = limit(circle->views / (4 * tomos_threads()), 1, 4);
-	while (!forward && work->slices > LEAST_SLICES &&
-		tile_count(&circle->box, work->slices) < ENOUGH)
-		work->slices /= 2;
-	work->tasks = forward ? parts(circle->views, work->together)
-			      : tile_count(&circle->box, work->slices);
-}
-
 bool LEVEL(tiles_circle_apply)(const ProjectRequest *what)
 {
 	Circle circle;
@@ -328,7 +313,9 @@ tomos_status LEVEL(tiles_circle)(const ProjectRequest *what, TileKernel kernel)
 {
 	CircleWork work = {.what = what, .kernel = kernel};
 	circle_of(what, &work.circle);
-	circle_divide(&work);
+	work.together = limit(work.circle.views / (4 * tomos_threads()), 1, 4);
+	work.tasks = what->direction == FORWARD ? parts(work.circle.views, work.together)
+						: tile_count(&work.circle.box, SLICES);
 	int64_t threads = min64(tomos_threads(), work.tasks);
 	TRY(mem_alloc(&work.rooms, threads, sizeof *work.rooms, "tiles of the volume"));
 	parallel_for(threads, circle_some, &work);

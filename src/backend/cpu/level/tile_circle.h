@@ -46,9 +46,9 @@ INLINE void pair_quads(const float *pair, Eight *both)
 INLINE void add_two(float *to, const Eight *a, const Eight *b)
 {
 #if defined TOMOS_LEVEL_avx512 || defined TOMOS_LEVEL_avx2
-	__m256 sum = _mm256_add_ps(_mm256_permute2f128_ps((__m256)*a, (__m256)*b, 0x20),
-		_mm256_permute2f128_ps((__m256)*a, (__m256)*b, 0x31));
-	EIGHT_AT(to) += (Eight)sum;
+	__m256 outer = _mm256_blend_ps((__m256)*a, (__m256)*b, 0xf0);
+	__m256 inner = _mm256_permute2f128_ps((__m256)*a, (__m256)*b, 0x21);
+	EIGHT_AT(to) += (Eight)outer + (Eight)inner;
 #else
 	quad sums[2] = {quad_load(to) + (eight_half(a, 0) + eight_half(a, 1)),
 		quad_load(to + IMAGES) + (eight_half(b, 0) + eight_half(b, 1))};
@@ -63,20 +63,44 @@ typedef struct {
 	int64_t low[2], size[2];
 } QuadWindow;
 
+enum { LINE = 16, AHEAD = 4 }; /* floats of a cache line; rows that are prefetched */
+
+/* Views are larger than caches. */
+static inline void window_prefetch(const TileView *t, const QuadWindow *w, int64_t r)
+{
+	const KernelModel *model = &t->what->plan->model;
+	const int64_t row = w->low[1] + r, from = max64(w->low[0], 0);
+	const int64_t to = min64(w->low[0] + w->size[0], model->columns);
+	for (int k = 0; k < IMAGES && row >= 0 && row < model->rows; k++) {
+		const float *pixels = view_row(t, circle_view(t->circle, t->view, k), row);
+		for (int64_t c = from; c < to; c += LINE)
+			__builtin_prefetch(pixels + c);
+	}
+}
+
 static inline void window_load(const TileView *t, const QuadWindow *w)
 {
-	const int64_t wide = w->size[0];
+	const KernelModel *model = &t->what->plan->model;
+	const int64_t wide = w->size[0], last = w->low[0] + parts(wide, LANES) * LANES;
 	float lines[IMAGES][MOST_WIDE + 1 + LANES], *to = t->window;
 	memset(lines, 0, sizeof lines);
 	for (int64_t r = 0; r < w->size[1]; r++, to += IMAGES * wide) {
-		for (int k = 0; k < IMAGES; k++)
-			load_view_line(t, circle_view(t->circle, t->view, k), w->low[1] + r,
-				w->low[0], wide, lines[k]);
+		const int64_t row = w->low[1] + r;
+		const bool inside =
+			row >= 0 && row < model->rows && w->low[0] >= 0 && last <= model->columns;
+		const float *from[IMAGES];
+		window_prefetch(t, w, r + AHEAD);
+		for (int k = 0; k < IMAGES; k++) {
+			const int64_t view = circle_view(t->circle, t->view, k);
+			from[k] = inside ? view_row(t, view, row) + w->low[0] : lines[k];
+			if (!inside)
+				load_view_line(t, view, row, w->low[0], wide, lines[k]);
+		}
 		for (int64_t c = 0; c < wide; c += LANES) {
 			vf pixels[IMAGES];
 			quad each[LANES];
 			for (int k = 0; k < IMAGES; k++)
-				pixels[k] = vf_load(lines[k] + c);
+				pixels[k] = vf_load(from[k] + c);
 			quads_of(pixels, each);
 			memcpy(to + IMAGES * c, each, sizeof each);
 		}
