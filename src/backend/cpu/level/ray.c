@@ -7,12 +7,11 @@
  * single slice with its rays, two voxels take the place of four.
  */
 #include <stdatomic.h>
+#include "backend/cpu/level/ray_parts.h"
 #include "backend/cpu/level/ray_window.h"
 
 enum {
-	TOGETHER = 16, /* vectors of rays */
-	BAND = 16,     /* detector rows of a task (forward) */
-	BESIDE = 128,  /* rows of a part, and voxels of a row */
+	BESIDE = 128, /* rows of a part, and voxels of a row */
 	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* 3.3 MB */
 	SLACK = BESIDE + 3 + 2 * WINDOW, /* floats around single voxels that windows reach */
 	SINGLE_FLOATS = PLANES * (BESIDE + 3) * (BESIDE + 3) + 2 * SLACK,
@@ -26,56 +25,6 @@ bool LEVEL(ray_applies)(const ProjectRequest *what)
 		if (plan->grid.n[a] > (int64_t)(FAR / 2))
 			return false;
 	return !plan->model.clamp && plan->model.columns < (int64_t)FAR;
-}
-
-/* Whether rays of a window of pixels may have axis a as dominant axis in direction `side`. They do
- * not if the rays of all corners violate the same one of the conditions. */
-static bool window_has(const RayPart *part, const KernelView *k, const Window *window, int side)
-{
-	int violated[4] = {0};
-	for (int corner = 0; corner < 4; corner++) {
-		double d[3];
-		for (int i = 0; i < 3; i++) {
-			int a = part->axes[i];
-			double column = (double)(corner & 1 ? window->high[0] - 1 : window->low[0]);
-			double row = (double)(corner & 2 ? window->high[1] - 1 : window->low[1]);
-			d[i] = !KERNEL_HAS_SOURCE(k) ? k->src[a]
-						     : k->first[a] + column * k->u[a] - k->src[a];
-			if (KERNEL_HAS_SOURCE(k) && !KERNEL_FANS(k))
-				d[i] += row * k->v[a];
-		}
-		double slack = 1e-9 * fabs(d[0]);
-		for (int i = 0; i < 4; i++)
-			violated[i] += side * d[0] + slack < (i & 1 ? d[1 + i / 2] : -d[1 + i / 2]);
-	}
-	for (int i = 0; i < 4; i++)
-		if (violated[i] == 4)
-			return false;
-	return window->low[0] < window->high[0] && window->low[1] < window->high[1];
-}
-
-static Window part_window(const RayPart *part, int64_t view)
-{
-	const ProjectRequest *what = part->what;
-	return geom_window(
-		what->plan->scan, what->first + view, &what->plan->grid, &part->box, 0.5 + 1e-6);
-}
-
-/* Up to TOGETHER vectors of rays, the first lanes of which are columns *from, *from + next, ..
- * before `stop`. Separate from the loops over their planes, so that a processor begins with the
- * next vector before it has finished one. */
-static int rays_some(const RayPart *part, const RayRow *row, int64_t *from, int64_t next,
-	int64_t every, int64_t stop, int64_t end, Rays rays[TOGETHER])
-{
-	int many = 0;
-	const int64_t reach = (LANES - 1) * every;
-	bool alike = rays_alike(row, *from, end - 1);
-	for (; *from < stop && many < TOGETHER; *from += next)
-		if (alike || rays_alike(row, *from, min64(*from + reach, end - 1)))
-			many += rays_at(part, row, *from, every, end, 1, &rays[many]);
-		else
-			many += rays_at(part, row, *from, every, end, 0, &rays[many]);
-	return many;
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -134,7 +83,7 @@ INLINE vf sum_planes(
 	vf sum = {0};
 	for (int64_t k = row->from; k < row->to; k++, plane += f->part.plane) {
 		vf fraction[2], x[4], low, high;
-		vi at = rays_visit(&f->part, rays, inside, planar, fraction);
+		vi at = rays_visit(&f->part, rays, inside, planar ? 1 : 2, fraction);
 		if (planar) {
 			low = vf_load_twos(plane, &at, &high);
 		} else {
@@ -163,26 +112,18 @@ static inline vf sum_rays(const Forward *f, const RayRow *row, Rays *rays)
 	return rays->inside ? sum_planes(f, row, rays, 1, 0) : sum_planes(f, row, rays, 0, 0);
 }
 
-static inline void add_pixels(float *pixels, int64_t count, vf sum)
-{
-	if (count >= LANES)
-		vf_store(pixels, vf_load(pixels) + sum);
-	for (int64_t l = 0; count < LANES && l < count; l++)
-		pixels[l] += sum[l];
-}
-
 static inline void forward_rays(
 	const Forward *f, const RayRow *row, Rays *rays, float *pixels, int64_t count)
 {
 	const KernelModel *model = &f->part.what->plan->model;
 	if (!f->pose) {
-		add_pixels(pixels, count, sum_rays(f, row, rays));
+		vf_add_some(pixels, count, sum_rays(f, row, rays));
 		return;
 	}
 	vf derivative[POSE_NUMBERS];
 	pose_rays(f, row, rays, derivative);
 	for (int n = 0; n < POSE_NUMBERS; n++)
-		add_pixels(pixels + n * model->rows * model->columns, count, derivative[n]);
+		vf_add_some(pixels + n * model->rows * model->columns, count, derivative[n]);
 }
 
 static void forward_side(const Forward *f, int64_t view, const Window *window, int side)
@@ -224,19 +165,6 @@ static void forward_band(void *user, int64_t index)
 	for (int side = -1; side <= 1; side += 2)
 		if (window_has(&f->part, k, &window, side))
 			forward_side(f, view, &window, side);
-}
-
-/* Whether any view of the request has rays with this dominant axis. */
-static bool axis_used(const ProjectRequest *what, int axis)
-{
-	const Plan *plan = what->plan;
-	RayPart part = ray_part(what, axis, &what->box, false);
-	Window all = {{0, 0}, {plan->model.columns, plan->model.rows}};
-	for (int64_t i = what->first; i < what->first + what->count; i++)
-		if (window_has(&part, &plan->views[i], &all, 1) ||
-			window_has(&part, &plan->views[i], &all, -1))
-			return true;
-	return false;
 }
 
 /* Size of the parts along axis i, as equal as possible: rays are set up once per part. */
@@ -330,7 +258,7 @@ INLINE void spread_planes(const RayPart *part, const RayRow *row, Rays *rays, co
 	value *= rays->step;
 	for (int64_t k = row->from; k < row->to; k++, plane += part->plane) {
 		vf fraction[2], x[4];
-		vi at = rays_visit(part, rays, inside, planar, fraction);
+		vi at = rays_visit(part, rays, inside, planar ? 1 : 2, fraction);
 		vf high = value * fraction[1], low = value - high;
 		if (planar) {
 			vf_add_twos(plane, (const int32_t *)&at, low, high);

@@ -26,7 +26,8 @@ typedef struct {
 	Box box;
 	int axes[3];
 	int64_t n[3], stride[3]; /* size of the part; floats between neighbours in the volume */
-	int64_t row, plane;      /* floats of a row and of a plane of the copy */
+	int64_t row, plane;      /* floats from row to row and from plane to plane of the copy */
+	int per;                 /* floats of an element */
 	bool planar;
 } RayPart;
 
@@ -43,7 +44,8 @@ static inline RayPart ray_part(const ProjectRequest *what, int axis, const Box *
 		part.n[i] = box->high[part.axes[i]] - box->low[part.axes[i]];
 		part.stride[i] = kernel_stride(&grid, part.axes[i]);
 	}
-	part.row = (planar ? 1 : 2) * (part.n[2] + 3);
+	part.per = planar ? 1 : 2;
+	part.row = part.per * (part.n[2] + 3);
 	part.plane = (planar ? 1 : part.n[1] + 2) * part.row;
 	return part;
 }
@@ -261,8 +263,8 @@ INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t
 	rays->step = vf_where(live, vf_root(square));
 	rays->element = rays->whole[1];
 	if (!part->planar)
-		rays->element =
-			(vi)((vu)rays->whole[0] * (uint32_t)part->row + (vu)rays->whole[1] * 2);
+		rays->element = (vi)((vu)rays->whole[0] * (uint32_t)part->row +
+				     (vu)rays->whole[1] * (uint32_t)part->per);
 	rays->column = first;
 	rays->alike = alike;
 	rays->inside = rays_inside(part, r, rays);
@@ -270,13 +272,15 @@ INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t
 }
 
 /* Index of the element at or below each ray in a plane of the copy, where elements outside the part
- * are replaced by ones without voxels, and the fractions beyond it. Advances to the next plane. */
+ * are replaced by ones without voxels, and the fractions beyond it. Advances to the next plane.
+ * `per`: that of the part. */
 INLINE vi rays_visit(
-	const RayPart *part, Rays *rays, const int inside, const int planar, vf fraction[2])
+	const RayPart *part, Rays *rays, const int inside, const int per, vf fraction[2])
 {
+	const int planar = per == 1;
 	vi at[2], *offset = rays->offset;
 	vi element = planar ? offset[1] >> OFFSET_BITS
-			    : vi_sum_tops(offset[0], (int32_t)part->row, offset[1], 2);
+			    : vi_sum_tops(offset[0], (int32_t)part->row, offset[1], per);
 	for (int i = planar; i < 2; i++) {
 		at[i] = (vi)((vu)rays->whole[i] + (vu)(offset[i] >> OFFSET_BITS));
 		at[i] = vi_least_unsigned(at[i], (int32_t)part->n[i + 1] + 1);
@@ -286,7 +290,7 @@ INLINE vi rays_visit(
 	}
 	if (inside)
 		return (vi)((vu)rays->element + (vu)element);
-	return planar ? at[1] : at[0] * (int32_t)part->row + at[1] * 2;
+	return planar ? at[1] : at[0] * (int32_t)part->row + at[1] * per;
 }
 
 #endif

@@ -34,7 +34,7 @@ static inline bool add_planes(
 		vf fraction[2], x[4];
 		for (int i = 0; i < 2; i++)
 			centred |= (rays.offset[i] & OFFSET_MASK) == (nudge & OFFSET_MASK);
-		vi at = rays_visit(&f->part, &rays, 0, 0, fraction);
+		vi at = rays_visit(&f->part, &rays, 0, 2, fraction);
 		vf_load_fours(plane, at, x);
 		vf one = x[1] - x[0], two = x[3] - x[2], low = x[0] + fraction[0] * one;
 		vf b = one + fraction[1] * (two - one), c = x[2] + fraction[0] * two - low;

@@ -40,6 +40,15 @@ static inline void vf_store(float *p, vf v)
 	memcpy(p, &v, sizeof v);
 }
 
+/* p[l] += v[l] for l < count */
+static inline void vf_add_some(float *p, int64_t count, vf v)
+{
+	if (count >= LANES)
+		vf_store(p, vf_load(p) + v);
+	for (int64_t l = 0; count < LANES && l < count; l++)
+		p[l] += v[l];
+}
+
 /* Broadcasts a scalar. For scalar plus zero vector, compilers generate an addition. */
 static inline vf vf_all(float x)
 {

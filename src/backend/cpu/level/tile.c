@@ -1,4 +1,5 @@
 /* Tiles of the volume and their blocks, in every view (tile.h). */
+#include <stdatomic.h>
 #include "backend/cpu/level/tile.h"
 
 /* Exchanges x and y. */
@@ -11,18 +12,44 @@ static void box_swap(Box *box)
 	}
 }
 
-/* Blocks near the source, or with a huge projection. */
-static void project_plainly(const TileView *t, Box block)
+static void project_reference(const TileView *t, const Box *block, int64_t view)
 {
 	const ProjectRequest *what = t->what;
-	if (t->look.swapped)
-		box_swap(&block);
 	KernelGrid grid = what->plan->whole;
 	memcpy(grid.low, what->box.low, sizeof grid.low);
 	memcpy(grid.high, what->box.high, sizeof grid.high);
 	LEVEL(reference_kernels)
-	[what->kernel][what->direction](what->plan, &grid, what->first + t->view, NULL, &block,
-		what->volume, image_row(t, 0));
+	[what->kernel][what->direction](what->plan, &grid, what->first + view, NULL, block,
+		what->volume, view_row(t, view, 0));
+}
+
+/* The images of the voxels of a block that are their own. */
+static void project_images(const TileView *t, const Box *block)
+{
+	Box image = *block, centre = *block;
+	const int64_t n = t->circle->n;
+	image.high[1] = min64(block->high[1], n / 2);
+	for (int k = 0; k < IMAGES && image.low[1] < image.high[1]; k++) {
+		project_reference(t, &image, circle_view(t->circle, t->view, k));
+		const Box old = image;
+		image.low[0] = n - old.high[1], image.high[0] = n - old.low[1];
+		image.low[1] = old.low[0], image.high[1] = old.high[0];
+	}
+	for (int a = 0; a < 2; a++)
+		centre.low[a] = n / 2;
+	if (centre.low[0] < centre.high[0] && centre.low[1] < centre.high[1])
+		project_reference(t, &centre, t->view);
+}
+
+/* Blocks near the source, or with a huge projection. */
+static void project_plainly(const TileView *t, Box block)
+{
+	if (t->look.swapped)
+		box_swap(&block);
+	if (t->circle)
+		project_images(t, &block);
+	else
+		project_reference(t, &block, t->view);
 }
 
 /* Halves a block along its longest axis; false if it is one vector. */
@@ -60,8 +87,9 @@ static void project_tile(TileView *t, TileKernel kernel, const Box *tile, int64_
 	const Plan *plan = t->what->plan;
 	Box left[16] = {*tile};
 	t->view = view;
-	bool swapped = t->what->direction == FORWARD &&
-		       steeper_along_x(&plan->views[t->what->first + view], tile);
+	t->steeper = t->what->direction == FORWARD &&
+		     steeper_along_x(&plan->views[t->what->first + view], tile);
+	bool swapped = t->steeper && !t->circle;
 	t->look =
 		look_at(plan, t->what->first + view, swapped, t->what->kernel == KERNEL_footprint);
 	t->tile = *tile;
@@ -91,21 +119,21 @@ typedef struct {
 	int64_t together; /* views of a task */
 } Work;
 
-static int64_t tile_count(const Box *box)
+static int64_t tile_count(const Box *box, int64_t slices)
 {
 	int64_t count = 1;
 	for (int a = 0; a < 3; a++)
-		count *= parts(box->high[a] - box->low[a], TILE);
+		count *= parts(box->high[a] - box->low[a], a == 2 ? slices : TILE);
 	return count;
 }
 
-static Box tile_box(const Box *box, int64_t index)
+static Box tile_box(const Box *box, int64_t slices, int64_t index)
 {
 	Box tile;
 	for (int a = 0; a < 3; a++) {
-		int64_t n = parts(box->high[a] - box->low[a], TILE);
-		tile.low[a] = box->low[a] + index % n * TILE;
-		tile.high[a] = min64(tile.low[a] + TILE, box->high[a]);
+		int64_t size = a == 2 ? slices : TILE, n = parts(box->high[a] - box->low[a], size);
+		tile.low[a] = box->low[a] + index % n * size;
+		tile.high[a] = min64(tile.low[a] + size, box->high[a]);
 		index /= n;
 	}
 	return tile;
@@ -152,11 +180,11 @@ static void back_tile(void *user, int64_t index)
 {
 	const Work *work = user;
 	const ProjectRequest *what = work->what;
-	Box tile = tile_box(&what->box, index);
+	Box tile = tile_box(&what->box, TILE, index);
 	int64_t wide = tile.high[0] - tile.low[0], deep = tile.high[1] - tile.low[1];
 	TileVoxels sums;
 	float window[4 * (MOST_CELLS + LANES)];
-	TileView t = {.what = what, .voxels = &sums, .window = window};
+	TileView t = {.what = what, .voxels = sums[0][0], .window = window};
 	memset(sums, 0, sizeof sums);
 	for (int64_t view = 0; view < what->count && !cancel_seen(); view++)
 		project_tile(&t, work->kernel, &tile, view);
@@ -193,9 +221,9 @@ static void forward_views(void *user, int64_t index)
 	int64_t end = min64(first + work->together, what->count);
 	TileVoxels values[2];
 	float window[4 * (MOST_CELLS + LANES)];
-	TileView t = {.what = what, .voxels = values, .window = window};
-	for (int64_t i = 0; i < tile_count(&what->box) && !cancel_seen(); i++) {
-		Box tile = tile_box(&what->box, i);
+	TileView t = {.what = what, .voxels = values[0][0][0], .window = window};
+	for (int64_t i = 0; i < tile_count(&what->box, TILE) && !cancel_seen(); i++) {
+		Box tile = tile_box(&what->box, TILE, i);
 		take_tile(what, &tile, values);
 		for (int64_t view = first; view < end; view++)
 			project_tile(&t, work->kernel, &tile, view);
@@ -209,6 +237,88 @@ tomos_status LEVEL(tiles_project)(const ProjectRequest *what, TileKernel kernel)
 	if (what->direction == FORWARD)
 		parallel_for(parts(what->count, work.together), forward_views, &work);
 	else
-		parallel_for(tile_count(&what->box), back_tile, &work);
+		parallel_for(tile_count(&what->box, TILE), back_tile, &work);
+	return TOMOS_OK;
+}
+
+/* ---- circles --------------------------------------------------------------------------------- */
+
+enum { SLICES = TILE / 2 }; /* of a tile */
+
+/* What a thread has: the quads of a tile, and a window. */
+typedef struct {
+	float voxels[SLICES * TILE * TILE * IMAGES], window[IMAGES * 4 * (MOST_CELLS + LANES)];
+} CircleRoom;
+
+typedef struct {
+	const ProjectRequest *what;
+	TileKernel kernel;
+	Circle circle;
+	CircleRoom *rooms; /* one for each thread */
+	int64_t together;  /* sets of views of a task, forward */
+	int64_t tasks;
+	_Atomic int64_t next;
+} CircleWork;
+
+static const int64_t quad_stride[3] = {TILE * IMAGES, IMAGES, TILE *TILE *IMAGES};
+
+static void circle_back(const CircleWork *work, int64_t index, TileView *t)
+{
+	const ProjectRequest *what = work->what;
+	const Box tile = tile_box(&work->circle.box, SLICES, index);
+	memset(t->voxels, 0, sizeof work->rooms->voxels);
+	for (int64_t view = 0; view < what->count && !cancel_seen(); view++)
+		project_tile(t, work->kernel, &tile, view);
+	LEVEL(circle_give)(what, &work->circle, &tile, t->voxels, quad_stride);
+}
+
+/* Some sets of views. */
+static void circle_forward(const CircleWork *work, int64_t index, TileView *t)
+{
+	const Box *box = &work->circle.box;
+	const int64_t views = work->circle.views, first = index * work->together;
+	for (int64_t i = 0; i < tile_count(box, SLICES) && !cancel_seen(); i++) {
+		const Box tile = tile_box(box, SLICES, i);
+		memset(t->voxels, 0, sizeof work->rooms->voxels);
+		LEVEL(circle_take)(work->what, &work->circle, &tile, t->voxels, quad_stride);
+		for (int64_t set = first; set < min64(first + work->together, views); set++)
+			for (int k = 0; k < IMAGES; k++)
+				project_tile(t, work->kernel, &tile, set + k * views);
+	}
+}
+
+static void circle_some(void *user, int64_t slot)
+{
+	CircleWork *work = user;
+	CircleRoom *room = &work->rooms[slot];
+	TileView t = {.what = work->what,
+		.circle = &work->circle,
+		.voxels = room->voxels,
+		.window = room->window};
+	for (int64_t i; (i = atomic_fetch_add(&work->next, 1)) < work->tasks;)
+		if (work->what->direction == FORWARD)
+			circle_forward(work, i, &t);
+		else
+			circle_back(work, i, &t);
+}
+
+bool LEVEL(tiles_circle_apply)(const ProjectRequest *what)
+{
+	Circle circle;
+	return circle_of(what, &circle) &&
+	       (what->direction == ADJOINT || circle.views >= LEAST_SETS);
+}
+
+tomos_status LEVEL(tiles_circle)(const ProjectRequest *what, TileKernel kernel)
+{
+	CircleWork work = {.what = what, .kernel = kernel};
+	circle_of(what, &work.circle);
+	work.together = limit(work.circle.views / (4 * tomos_threads()), 1, 4);
+	work.tasks = what->direction == FORWARD ? parts(work.circle.views, work.together)
+						: tile_count(&work.circle.box, SLICES);
+	int64_t threads = min64(tomos_threads(), work.tasks);
+	TRY(mem_alloc(&work.rooms, threads, sizeof *work.rooms, "tiles of the volume"));
+	parallel_for(threads, circle_some, &work);
+	mem_free(work.rooms);
 	return TOMOS_OK;
 }

@@ -8,26 +8,35 @@
 #ifndef TOMOS_BACKEND_CPU_LEVEL_TILE_H
 #define TOMOS_BACKEND_CPU_LEVEL_TILE_H
 
+#include "backend/cpu/level/circle.h"
 #include "backend/cpu/level/strip.h"
 
 typedef float TileVoxels[TILE][TILE][TILE]; /* [z][x][y], or [z][y][x] */
 
-/* A tile in one view. The window has the layout that the kernel gives it. */
+/* A tile in one view. The window has the layout that the kernel gives it. On circles, a voxel is a
+ * quad (circle.h). */
 typedef struct {
 	const ProjectRequest *what;
+	const Circle *circle; /* or NULL */
 	Look look;
 	int64_t view; /* of the request */
 	Box tile;
-	TileVoxels *voxels; /* [swapped] */
-	float *window;      /* 4 (MOST_CELLS + LANES) floats */
+	float *voxels; /* TileVoxels[swapped], or quads */
+	bool steeper;  /* pixels change more along x than along y */
+	float *window; /* 4 (MOST_CELLS + LANES) floats for each image */
 } TileView;
 
 /* Projects a block of a tile, whose patches are `cells`. */
 typedef void (*TileKernel)(const TileView *t, const Box *block, const Cells *cells);
 
 tomos_status LEVEL(tiles_project)(const ProjectRequest *what, TileKernel kernel);
+/* The same on circles. Forward, a task has a set of views, all of which may add to the same pixels:
+ * with fewer than LEAST_SETS, more threads are faster. */
+enum { LEAST_SETS = 16 };
+bool LEVEL(tiles_circle_apply)(const ProjectRequest *what);
+tomos_status LEVEL(tiles_circle)(const ProjectRequest *what, TileKernel kernel);
 
-/* A strip and its voxels, which are TILE floats apart; x0: offset of the first voxel from the
+/* A strip and its voxels, which are TILE floats or quads apart; x0: offset of the first voxel from the
  * middle of the strip. */
 typedef struct {
 	Strip strip;
@@ -72,11 +81,12 @@ INLINE void project_row(const TileView *t, const Box *block, const Cells *cells,
 	for (int64_t i = 0; i < many; i++) {
 		const int64_t y = at[1] + i * pace[1] - origin[1],
 			      z = at[2] + i * pace[2] - origin[2];
-		float(*voxels)[TILE] = t->voxels[t->look.swapped][z];
+		const int64_t per = t->circle ? IMAGES : 1;
 		s[i].x0 = -0.5F * (float)cells->span;
 		for (int64_t j = 0; j < count; j += batch, s[i].x0 += (float)batch) {
 			s[i].count = min64(batch, count - j);
-			s[i].voxels = &voxels[at[0] + j - origin[0]][y];
+			const int64_t line = (t->look.swapped * TILE + z) * TILE + at[0] + j;
+			s[i].voxels = t->voxels + per * ((line - origin[0]) * TILE + y);
 			kernel(t, cells, &s[i]);
 		}
 	}
@@ -96,15 +106,20 @@ INLINE void project_strips(const TileView *t, const Box *block, const Cells *cel
 				project_row(t, block, cells, width, at, pace, batch, kernel);
 }
 
-static inline float *image_row(const TileView *t, int64_t row)
+static inline float *view_row(const TileView *t, int64_t view, int64_t row)
 {
 	const KernelModel *model = &t->what->plan->model;
-	return t->what->projections + (t->view * model->rows + row) * model->columns;
+	return t->what->projections + (view * model->rows + row) * model->columns;
 }
 
-/* Pixels of a row of the detector from column `first` on, zero beside the detector. */
-static inline void load_line(
-	const TileView *t, int64_t row, int64_t first, int64_t count, float *line)
+static inline float *image_row(const TileView *t, int64_t row)
+{
+	return view_row(t, t->view, row);
+}
+
+/* Pixels of a row of a view from column `first` on, zero beside the detector. */
+static inline void load_view_line(
+	const TileView *t, int64_t view, int64_t row, int64_t first, int64_t count, float *line)
 {
 	const KernelModel *model = &t->what->plan->model;
 	int64_t from = max64(first, 0), to = min64(first + count, model->columns);
@@ -112,8 +127,14 @@ static inline void load_line(
 	if (none || to - from < count)
 		memset(line, 0, (size_t)count * sizeof *line);
 	if (!none)
-		memcpy(line + from - first, image_row(t, row) + from,
+		memcpy(line + from - first, view_row(t, view, row) + from,
 			(size_t)(to - from) * sizeof *line);
+}
+
+static inline void load_line(
+	const TileView *t, int64_t row, int64_t first, int64_t count, float *line)
+{
+	load_view_line(t, t->view, row, first, count, line);
 }
 
 /* Four rows of pixels of patches that have four pixels each. Elements before the first and after

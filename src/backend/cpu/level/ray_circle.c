@@ -1,0 +1,385 @@
+/* Joseph's method on full circles with views in sets 90 degrees apart (circle.h).
+ *
+ * As in ray.c, LANES rays are followed through the planes of a part of the volume. Here their
+ * positions in all planes are computed first. Then each ray is followed by itself, with the quads
+ * of two neighbouring voxels as vectors of eight floats.
+ */
+#include <stdatomic.h>
+#include "backend/cpu/level/circle.h"
+#include "backend/cpu/level/ray_parts.h"
+
+enum {
+	DEEP = PLANES / 2, /* planes of a part */
+	BESIDE = 128,      /* rows of a part, and voxels of a row */
+	LINE = 16,         /* floats of a cache line */
+	PART_FLOATS = IMAGES * DEEP * (BESIDE + 3) * (BESIDE + 3), /* 3.3 MB */
+};
+
+bool LEVEL(ray_circle_applies)(const ProjectRequest *what)
+{
+	Circle circle;
+	return LEVEL(ray_applies)(what) && circle_of(what, &circle);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* Planes of a row side by side: few pages of memory for a ray. */
+static RayPart circle_part(const ProjectRequest *what, int axis, const Box *box)
+{
+	RayPart part = ray_part(what, axis, box, false);
+	part.per = IMAGES;
+	part.plane = IMAGES * (part.n[2] + 3);
+	part.row = part.n[0] * part.plane;
+	return part;
+}
+
+static int64_t part_size(const RayPart *whole, int i)
+{
+	int64_t many = parts(whole->n[i], i == 0 ? DEEP : BESIDE);
+	return max64(1, parts(whole->n[i], max64(1, many)));
+}
+
+static int64_t part_count(const RayPart *whole)
+{
+	int64_t count = 1;
+	for (int i = 0; i < 3; i++)
+		count *= parts(whole->n[i], part_size(whole, i));
+	return count;
+}
+
+static RayPart part_at(const RayPart *whole, int64_t index)
+{
+	Box box = whole->box;
+	for (int i = 2; i >= 0; i--) {
+		const int a = whole->axes[i];
+		const int64_t size = part_size(whole, i), many = parts(whole->n[i], size);
+		box.low[a] += index % many * size;
+		box.high[a] = min64(box.low[a] + size, box.high[a]);
+		index /= many;
+	}
+	return circle_part(whole->what, whole->axes[0], &box);
+}
+
+/* Floats between neighbours of the copy along x, y and z; returns the place of the first voxel. */
+static int64_t part_strides(const RayPart *part, int64_t stride[3])
+{
+	stride[part->axes[0]] = part->plane;
+	stride[part->axes[1]] = part->row;
+	stride[part->axes[2]] = part->per;
+	return part->row + part->per;
+}
+
+/* ---- rays ------------------------------------------------------------------------------------ */
+
+/* LANES rays in the planes of a part: the element at or below each, and the fractions beyond it,
+ * across the rows and along them. */
+typedef struct {
+	vi at[DEEP];
+	vf across[DEEP], along[DEEP];
+} Path;
+
+INLINE void follow(const RayPart *part, int64_t planes, Rays *rays, const int inside, Path *path)
+{
+	for (int64_t k = 0; k < planes; k++) {
+		vf fraction[2];
+		path->at[k] = rays_visit(part, rays, inside, IMAGES, fraction);
+		path->across[k] = fraction[0];
+		path->along[k] = fraction[1];
+	}
+}
+
+static __attribute__((noinline)) void path_of(
+	const RayPart *part, int64_t planes, Rays *rays, Path *path)
+{
+	if (rays->inside)
+		follow(part, planes, rays, 1, path);
+	else
+		follow(part, planes, rays, 0, path);
+}
+
+static inline float lane(const vf *v, int l)
+{
+	return ((const float *)v)[l];
+}
+
+/* Adds the samples of lane l in plane k to sum[0], and their fractions to sum[1]. */
+INLINE void add_sample(
+	const float *copy, int64_t row, const Path *path, int64_t k, int l, Eight sum[2])
+{
+	const float *at = copy + ((const int32_t *)&path->at[k])[l];
+	Eight low = EIGHT_FROM(at), high = EIGHT_FROM(at + row);
+	Eight value = low + lane(&path->across[k], l) * (high - low);
+	sum[0] += value;
+	sum[1] += lane(&path->along[k], l) * value;
+}
+
+static inline quad sample_sum(const Eight sum[2])
+{
+	const Eight low = sum[0] - sum[1];
+	return eight_half(&low, 0) + eight_half(&sum[1], 1);
+}
+
+/* The first `count` rays, two at a time: additions to the sums of one wait for each other. */
+static __attribute__((noinline)) void sum_path(const RayPart *part, const float *copy,
+	int64_t planes, const Path *path, int64_t count, quad each[LANES])
+{
+	const int64_t row = part->row, plane = part->plane;
+	for (int l = 0; l < count; l += 2) {
+		const float *at = copy;
+		Eight one[2] = {{0}}, two[2] = {{0}};
+		for (int64_t k = 0; k < planes; k++, at += plane) {
+			add_sample(at, row, path, k, l, one);
+			add_sample(at, row, path, k, l + 1, two);
+		}
+		each[l] = sample_sum(one);
+		each[l + 1] = sample_sum(two);
+	}
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+typedef struct {
+	Circle circle;
+	RayPart part;
+	int64_t bands;
+	float *copy;
+	Window *windows; /* of the part in each view */
+} Forward;
+
+/* The rows of the four views that have the rays of row `row` of a view. */
+static void image_rows(const ProjectRequest *what, const Circle *circle, int64_t view, int64_t row,
+	float *rows[IMAGES])
+{
+	const KernelModel *model = &what->plan->model;
+	for (int k = 0; k < IMAGES; k++)
+		rows[k] = what->projections +
+			  (circle_view(circle, view, k) * model->rows + row) * model->columns;
+}
+
+/* Pixels that will be needed: views are larger than caches. */
+static void rows_prefetch(float *const rows[IMAGES], int64_t first, int64_t end)
+{
+	for (int k = 0; k < IMAGES; k++)
+		for (int64_t c = first; c < end; c += LINE)
+			__builtin_prefetch(rows[k] + c, 1);
+}
+
+static void forward_rays(
+	const Forward *f, const RayRow *row, Rays *rays, int64_t end, float *const images[IMAGES])
+{
+	const int64_t planes = row->to - row->from, count = min64(end - rays->column, LANES);
+	Path path;
+	quad each[LANES] = {{0}};
+	vf sums[IMAGES];
+	path_of(&f->part, planes, rays, &path);
+	sum_path(&f->part, f->copy + row->from * f->part.plane, planes, &path, count, each);
+	quads_split(each, sums);
+	for (int k = 0; k < IMAGES; k++)
+		vf_add_some(images[k] + rays->column, count, rays->step * sums[k]);
+}
+
+static void forward_side(const Forward *f, int64_t view, const Window *window, int side)
+{
+	const ProjectRequest *what = f->part.what;
+	for (int64_t r = window->low[1]; r < window->high[1]; r++) {
+		RayRow row = ray_row(&f->part, &what->plan->views[view], r, side);
+		int64_t first = window->low[0], end = window->high[0];
+		float *images[IMAGES];
+		ray_clip(&f->part, &row, &first, &end);
+		image_rows(what, &f->circle, view, r, images);
+		rows_prefetch(images, first, end);
+		while (first < end) {
+			Rays rays[TOGETHER];
+			int many = rays_some(&f->part, &row, &first, LANES, 1, end, end, rays);
+			for (int i = 0; i < many; i++)
+				forward_rays(f, &row, &rays[i], end, images);
+		}
+	}
+}
+
+/* One band of the four views of a set, each with its images. */
+static void forward_band(void *user, int64_t index)
+{
+	const Forward *f = user;
+	const ProjectRequest *what = f->part.what;
+	for (int k = 0; k < IMAGES; k++) {
+		const int64_t view = index / f->bands + k * f->circle.views;
+		Window window = f->windows[view];
+		window.low[1] = max64(window.low[1], index % f->bands * BAND);
+		window.high[1] = min64(window.high[1], (index % f->bands + 1) * BAND);
+		for (int side = -1; side <= 1; side += 2)
+			if (window_has(&f->part, &what->plan->views[view], &window, side))
+				forward_side(f, view, &window, side);
+	}
+}
+
+static void find_window(void *user, int64_t view)
+{
+	const Forward *f = user;
+	f->windows[view] = part_window(&f->part, view);
+}
+
+static void fill_rows(void *user, int64_t index)
+{
+	const Forward *f = user;
+	const RayPart *part = &f->part;
+	int64_t stride[3], at = part_strides(part, stride), row = index - 1;
+	const int a = part->axes[1];
+	Box box = part->box;
+	memset(f->copy + index * part->row, 0, (size_t)part->row * sizeof *f->copy);
+	if (row < 0 || row >= part->n[1])
+		return;
+	box.low[a] += row;
+	box.high[a] = box.low[a] + 1;
+	LEVEL(circle_take)(part->what, &f->circle, &box, f->copy + at + row * part->row, stride);
+}
+
+static void forward_axis(Forward *f, const ProjectRequest *what, int axis)
+{
+	const RayPart whole = circle_part(what, axis, &f->circle.box);
+	for (int64_t i = 0; i < part_count(&whole) && !cancel_seen(); i++) {
+		f->part = part_at(&whole, i);
+		parallel_for(f->part.n[1] + 3, fill_rows, f);
+		parallel_for(what->count, find_window, f);
+		parallel_for(f->circle.views * f->bands, forward_band, f);
+	}
+}
+
+tomos_status LEVEL(ray_circle_forward)(const ProjectRequest *what)
+{
+	tomos_status status;
+	Forward f = {.bands = parts(what->plan->model.rows, BAND)};
+	circle_of(what, &f.circle);
+	TRY_OR_DONE(mem_alloc(&f.copy, PART_FLOATS, sizeof *f.copy, "a part of the volume"));
+	TRY_OR_DONE(mem_alloc(&f.windows, what->count, sizeof *f.windows, "windows of the views"));
+	for (int axis = 0; axis < 3; axis++)
+		if (axis_used(what, axis))
+			forward_axis(&f, what, axis);
+done:
+	mem_free(f.copy);
+	mem_free(f.windows);
+	return status;
+}
+
+/* ---- adjoint --------------------------------------------------------------------------------- */
+
+/* Adds the values of the first `count` rays. Rays that follow each other are apart: a load that
+ * overlaps a recent store is slow. */
+static __attribute__((noinline)) void spread_path(const RayPart *part, float *copy, int64_t planes,
+	const Path *path, int64_t count, const quad values[LANES])
+{
+	const int64_t row = part->row, plane = part->plane;
+	for (int i = 0; i < LANES; i++) {
+		const int l = i * (LANES > 8 ? 5 : 3) % LANES;
+		if (l >= count)
+			continue;
+		const quad v = values[l];
+		const Eight left = {v[0], v[1], v[2], v[3]};
+		const Eight right = {-v[0], -v[1], -v[2], -v[3], v[0], v[1], v[2], v[3]};
+		float *at = copy;
+		for (int64_t k = 0; k < planes; k++, at += plane) {
+			float *to = at + ((const int32_t *)&path->at[k])[l];
+			Eight both = left + lane(&path->along[k], l) * right;
+			Eight high = lane(&path->across[k], l) * both;
+			EIGHT_AT(to) += both - high;
+			EIGHT_AT(to + row) += high;
+		}
+	}
+}
+
+typedef struct {
+	const ProjectRequest *what;
+	Circle circle;
+	RayPart whole;
+	float *copies; /* one for each thread */
+	int64_t tiles;
+	_Atomic int64_t next;
+} Back;
+
+/* The pixels of some rays in the four views, times their steps. */
+static void load_values(
+	float *const images[IMAGES], const Rays *rays, int64_t count, quad each[LANES])
+{
+	vf values[IMAGES];
+	for (int k = 0; k < IMAGES; k++) {
+		const float *pixels = images[k] + rays->column;
+		values[k] = (vf){0};
+		if (count >= LANES)
+			values[k] = vf_load(pixels);
+		for (int64_t l = 0; count < LANES && l < count; l++)
+			values[k][l] = pixels[l];
+		values[k] *= rays->step;
+	}
+	quads_of(values, each);
+}
+
+static void spread_rays(const RayPart *part, const RayRow *row, Rays *rays, int64_t end,
+	float *const images[IMAGES], float *copy)
+{
+	const int64_t planes = row->to - row->from, count = end - rays->column;
+	Path path;
+	quad each[LANES];
+	path_of(part, planes, rays, &path);
+	load_values(images, rays, count, each);
+	spread_path(part, copy + row->from * part->plane, planes, &path, count, each);
+}
+
+static void spread_side(const Back *back, const RayPart *part, int64_t view, const Window *window,
+	int side, float *copy)
+{
+	const ProjectRequest *what = back->what;
+	for (int64_t r = window->low[1]; r < window->high[1]; r++) {
+		RayRow row = ray_row(part, &what->plan->views[view], r, side);
+		int64_t first = window->low[0], end = window->high[0];
+		float *images[IMAGES];
+		ray_clip(part, &row, &first, &end);
+		image_rows(what, &back->circle, view, r, images);
+		rows_prefetch(images, first, end);
+		while (first < end) {
+			Rays rays[TOGETHER];
+			int many = rays_some(part, &row, &first, LANES, 1, end, end, rays);
+			for (int i = 0; i < many; i++)
+				spread_rays(part, &row, &rays[i], end, images, copy);
+		}
+	}
+}
+
+static void back_tile(const Back *back, int64_t index, float *copy)
+{
+	const ProjectRequest *what = back->what;
+	const RayPart part = part_at(&back->whole, index);
+	int64_t stride[3], at = part_strides(&part, stride);
+	memset(copy, 0, (size_t)((part.n[1] + 3) * part.row) * sizeof *copy);
+	for (int64_t view = 0; view < what->count && !cancel_seen(); view++) {
+		Window window = part_window(&part, view);
+		for (int side = -1; side <= 1; side += 2)
+			if (window_has(&part, &what->plan->views[view], &window, side))
+				spread_side(back, &part, view, &window, side, copy);
+	}
+	LEVEL(circle_give)(what, &back->circle, &part.box, copy + at, stride);
+}
+
+static void back_some(void *user, int64_t slot)
+{
+	Back *back = user;
+	for (int64_t i; (i = atomic_fetch_add(&back->next, 1)) < back->tiles;)
+		back_tile(back, i, back->copies + slot * PART_FLOATS);
+}
+
+tomos_status LEVEL(ray_circle_back)(const ProjectRequest *what)
+{
+	int64_t threads = tomos_threads();
+	Back back = {.what = what};
+	circle_of(what, &back.circle);
+	TRY(mem_alloc(&back.copies, threads * PART_FLOATS, sizeof(float), "parts of the volume"));
+	for (int axis = 0; axis < 3; axis++) {
+		if (!axis_used(what, axis))
+			continue;
+		back.whole = circle_part(what, axis, &back.circle.box);
+		back.tiles = part_count(&back.whole);
+		atomic_store(&back.next, 0);
+		parallel_for(min64(threads, back.tiles), back_some, &back);
+	}
+	mem_free(back.copies);
+	return TOMOS_OK;
+}
