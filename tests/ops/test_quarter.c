@@ -201,6 +201,40 @@ static void adjoint_agrees_with_the_reference(void **state)
 		}
 }
 
+/* With the kernel of this direction that projects all views of a set at once. */
+static void check_set(const Request *r, int turns)
+{
+	char name[64];
+	snprintf(name, sizeof name, "joseph_%s_circle_%d",
+		r->direction == FORWARD ? "forward" : "back", turns);
+	if (has_turns())
+		setenv("TOMOS_KERNEL", name, 1);
+	check(r, 0, name);
+	unsetenv("TOMOS_KERNEL");
+}
+
+/* Joseph's rays, whose positions and weights serve all views of a set. */
+static void sets_of_rays_agree(void **state)
+{
+	(void)state;
+	static const double pixels[] = {1.5, 1.1, 3.3};
+	for (int i = 0; i < SETUPS; i += CASE_SLOW ? 4 : 1)
+		for (int p = 0; p < 3; p++) {
+			const Setup *s = &setups[i];
+			if (s->turns == 0 || (s->roll == 0 && s->slant == 0))
+				continue;
+			Case c = setup_case(s, pixels[p]);
+			float *from = case_data(&c, c.pixels > c.voxels ? c.pixels : c.voxels);
+			Request r = whole_request(&c, KERNEL_joseph, from);
+			check_set(&r, s->turns);
+			r.box.low[2] = 3, r.box.high[2] -= 1;
+			r.direction = FORWARD;
+			check_set(&r, s->turns);
+			free(from);
+			tomos_geometry_free(c.scan);
+		}
+}
+
 /* Slabs are rotated as well, other boxes are not. */
 static void boxes(void **state)
 {
@@ -278,5 +312,6 @@ static void row_sums(void **state)
 
 #define TESTS(T) \
 	T(rotated_views_agree_with_the_reference), T(forward_agrees), \
-		T(adjoint_agrees_with_the_reference), T(boxes), T(little_memory), T(row_sums)
+		T(adjoint_agrees_with_the_reference), T(sets_of_rays_agree), T(boxes), \
+		T(little_memory), T(row_sums)
 TEST_MAIN(TESTS, open_backend, close_backend)
