@@ -189,9 +189,9 @@ static void add_view(RayClass *rays, const Scene *s, int64_t i, const RayView *v
 
 static void add_symmetry(RayClass *rays, const Scene *s)
 {
-	bool point = rays->source == TOMOS_POINT;
+	bool same = rays->source == TOMOS_POINT || rays->source == TOMOS_PARALLEL;
 	rays->same_rows &= rays_are(rays, RAYS_IN_SLICE);
-	rays->half = point ? find_rotation(s, 2) : 0;
+	rays->half = same ? find_rotation(s, 2) : 0;
 	rays->quarter = rays->half != 0 ? find_rotation(s, 4) : 0;
 }
 

@@ -42,7 +42,7 @@ typedef struct {
 	/* Where the list of views has 2 or 4 equal parts, each of them the part before rotated by a
 	 * half or a quarter of a circle about the centre of the grid: the number of parts from a
 	 * view to the one that is rotated from the x towards the y index (1, or 3 for the opposite
-	 * direction); else 0. Point sources only. */
+	 * direction); else 0. Point sources or parallel rays. */
 	int half, quarter;
 	int64_t count;
 	RayView *views;

@@ -109,7 +109,7 @@ static tomos_status projector_row_sums(const tomos_op *op, const float *x, float
 	const Projector *own = op->own;
 	tomos_backend *backend = op->range.backend;
 	ProjectRequest what = request(op, FORWARD, (float *)x, y);
-	if (own->plan.rays.quarter == 0)
+	if (own->plan.rays.quarter == 0 || own->plan.rays.source != TOMOS_POINT)
 		return projector_apply(op, FORWARD, 1, x, y);
 	what.count /= 4;
 	TRY(noted(backend, FORWARD, backend->type->projector->apply(backend, &what)));

@@ -69,6 +69,8 @@ static const Row table[] = {
 	{"cone, rounded to float", "cone", 16, 16, SHEET | UPRIGHT, TOMOS_POINT, .rounded = 1,
 		.half = 1, .quarter = 3},
 	{"laminography", "laminography", 16, 16, SHEET, TOMOS_PARALLEL, .tilt = 0.3},
+	{"laminography on a full circle", "laminography", 16, 16, SHEET, TOMOS_PARALLEL,
+		.tilt = 0.3, .half = 1, .quarter = 3, .arc = 2 * PI},
 	{"laminography, rolled", "laminography", 16, 16, 0, TOMOS_PARALLEL, .tilt = 0.3,
 		.roll = 0.01},
 	{"helix", "helix", 16, 16, SHEET | UPRIGHT, TOMOS_POINT, .pitch = 4},

@@ -16,32 +16,41 @@ typedef struct {
 	int turns;               /* of a circle that the views and the grid have */
 	double roll, slant;      /* of the detector, in degrees */
 	double source;           /* distance from the axis; 0: 400 */
+	double tilt;             /* of laminography, in degrees; 0: cone beam */
 } Setup;
 
 static const Setup setups[] = {
-	{"a full circle", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 0, 0, 0},
-	{"a full circle clockwise", {48, 48, 21}, 16, 60, 50, -360, 0, 0, 4, 0, 0, 0},
-	{"more than a block", {70, 70, 33}, 8, 80, 44, 360, 0, 0, 4, 0, 0, 0},
-	{"axis off the middle", {48, 48, 40}, 20, 60, 50, 360, 3.7, 0, 4, 0, 0, 0},
-	{"detector too small", {64, 64, 50}, 12, 30, 20, 360, 0, 0, 4, 0, 0, 0},
-	{"many views", {32, 32, 16}, 132, 40, 24, 360, 0, 0, 4, 0, 0, 0},
-	{"odd grid", {33, 33, 9}, 12, 60, 50, 360, 0, 0, 4, 0, 0, 0},
-	{"views that are no quarters", {48, 48, 40}, 18, 60, 50, 360, 0, 0, 2, 0, 0, 0},
-	{"grid that is no square", {40, 48, 20}, 12, 60, 50, -360, -2.3, 0, 2, 0, 0, 0},
-	{"odd grid that is no square", {47, 33, 20}, 8, 60, 50, 360, 0, 0, 2, 0, 0, 0},
-	{"odd number of views", {48, 48, 20}, 15, 60, 50, 360, 0, 0, 0, 0, 0, 0},
-	{"half a circle", {48, 48, 40}, 12, 60, 50, 180, 0, 0, 0, 0, 0, 0},
-	{"grid off the axis", {48, 48, 40}, 12, 60, 50, 360, 0, 0.25, 0, 0, 0, 0},
-	{"near the source", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 0, 0, 110},
-	{"rolled", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 3, 0, 0},
-	{"rolled a lot clockwise", {40, 40, 33}, 16, 60, 50, -360, 2.2, 0, 4, 35, 0, 0},
-	{"slanted", {49, 49, 40}, 12, 60, 50, 360, 0, 0, 4, 0, 20, 0},
-	{"rolled and slanted, no quarters", {48, 32, 40}, 10, 60, 50, 360, 0, 0, 2, -5, 4, 0},
-	{"rolled and slanted, no halves", {48, 48, 40}, 11, 60, 50, 360, 0, 0, 0, -5, 4, 0},
-	{"slanted near the source", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 1, 12, 100},
-	{"rows downwards", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 180, 0, 0},
+	{"a full circle", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 0, 0, 0, 0},
+	{"a full circle clockwise", {48, 48, 21}, 16, 60, 50, -360, 0, 0, 4, 0, 0, 0, 0},
+	{"more than a block", {70, 70, 33}, 8, 80, 44, 360, 0, 0, 4, 0, 0, 0, 0},
+	{"axis off the middle", {48, 48, 40}, 20, 60, 50, 360, 3.7, 0, 4, 0, 0, 0, 0},
+	{"detector too small", {64, 64, 50}, 12, 30, 20, 360, 0, 0, 4, 0, 0, 0, 0},
+	{"many views", {32, 32, 16}, 132, 40, 24, 360, 0, 0, 4, 0, 0, 0, 0},
+	{"odd grid", {33, 33, 9}, 12, 60, 50, 360, 0, 0, 4, 0, 0, 0, 0},
+	{"views that are no quarters", {48, 48, 40}, 18, 60, 50, 360, 0, 0, 2, 0, 0, 0, 0},
+	{"grid that is no square", {40, 48, 20}, 12, 60, 50, -360, -2.3, 0, 2, 0, 0, 0, 0},
+	{"odd grid that is no square", {47, 33, 20}, 8, 60, 50, 360, 0, 0, 2, 0, 0, 0, 0},
+	{"odd number of views", {48, 48, 20}, 15, 60, 50, 360, 0, 0, 0, 0, 0, 0, 0},
+	{"half a circle", {48, 48, 40}, 12, 60, 50, 180, 0, 0, 0, 0, 0, 0, 0},
+	{"grid off the axis", {48, 48, 40}, 12, 60, 50, 360, 0, 0.25, 0, 0, 0, 0, 0},
+	{"near the source", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 0, 0, 110, 0},
+	{"rolled", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 3, 0, 0, 0},
+	{"rolled a lot clockwise", {40, 40, 33}, 16, 60, 50, -360, 2.2, 0, 4, 35, 0, 0, 0},
+	{"slanted", {49, 49, 40}, 12, 60, 50, 360, 0, 0, 4, 0, 20, 0, 0},
+	{"rolled and slanted, no quarters", {48, 32, 40}, 10, 60, 50, 360, 0, 0, 2, -5, 4, 0, 0},
+	{"rolled and slanted, no halves", {48, 48, 40}, 11, 60, 50, 360, 0, 0, 0, -5, 4, 0, 0},
+	{"slanted near the source", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 1, 12, 100, 0},
+	{"rows downwards", {48, 48, 40}, 12, 60, 50, 360, 0, 0, 4, 180, 0, 0, 0},
 };
-enum { SETUPS = sizeof setups / sizeof setups[0] };
+/* Parallel rays, not for kernels that need a source. */
+static const Setup oblique[] = {
+	{"laminography, slanted", {48, 48, 20}, 12, 60, 50, 360, 0, 0, 4, 1, 4, 0, 30},
+	{"laminography, odd grid", {33, 33, 9}, 20, 60, 50, -360, 2.2, 0, 4, 3, 0, 0, 20},
+	{"laminography, rolled", {70, 70, 21}, 8, 90, 70, 360, 0, 0, 4, 5, 0, 0, 40},
+	{"laminography, steep", {48, 48, 21}, 12, 60, 50, 360, 0, 0, 4, 0, 0, 0, 65},
+	{"laminography, pairs", {47, 33, 20}, 10, 60, 50, 360, 0, 0, 2, 9, 0, 0, 30},
+};
+enum { SETUPS = sizeof setups / sizeof setups[0], OBLIQUE = sizeof oblique / sizeof oblique[0] };
 
 static bool is_upright(const Setup *s)
 {
@@ -56,7 +65,8 @@ static Case setup_case(const Setup *s, double pixel)
 	double axis = 0.5 * (double)(s->columns - 1) + s->axis;
 	double source_axis = s->source > 0 ? s->source : 400, source_detector = 1.5 * source_axis;
 	tomos_scan_options o = tomos_scan_defaults();
-	o.geometry = "cone";
+	o.geometry = s->tilt > 0 ? "laminography" : "cone";
+	o.tilt = s->tilt * radians;
 	o.rows = s->rows, o.columns = s->columns, o.views = s->views;
 	o.pixel = pixel;
 	o.start = 0.3;
@@ -64,8 +74,10 @@ static Case setup_case(const Setup *s, double pixel)
 	o.slant = s->slant * radians;
 	o.arc = s->arc * radians;
 	o.axis = &axis, o.axis_count = 1;
-	o.source_axis = &source_axis, o.source_axis_count = 1;
-	o.source_detector = &source_detector, o.source_detector_count = 1;
+	if (s->tilt == 0) {
+		o.source_axis = &source_axis, o.source_axis_count = 1;
+		o.source_detector = &source_detector, o.source_detector_count = 1;
+	}
 	case_place(&c, &o, s->n);
 	c.grid.first[0] += s->shift;
 	snprintf(c.name, sizeof c.name, "%s", s->what);
@@ -201,6 +213,40 @@ static void adjoint_agrees_with_the_reference(void **state)
 		}
 }
 
+/* With the kernel of this direction that projects all views of a set at once. */
+static void check_set(const Request *r, int turns)
+{
+	char name[64];
+	snprintf(name, sizeof name, "joseph_%s_circle_%d",
+		r->direction == FORWARD ? "forward" : "back", turns);
+	if (has_turns())
+		setenv("TOMOS_KERNEL", name, 1);
+	check(r, 0, name);
+	unsetenv("TOMOS_KERNEL");
+}
+
+/* Joseph's rays, whose positions and weights serve all views of a set. */
+static void sets_of_rays_agree(void **state)
+{
+	(void)state;
+	static const double pixels[] = {1.5, 1.1, 3.3};
+	for (int i = 0; i < SETUPS + OBLIQUE; i += CASE_SLOW ? 4 : 1)
+		for (int p = 0; p < 3; p++) {
+			const Setup *s = i < SETUPS ? &setups[i] : &oblique[i - SETUPS];
+			if (s->turns == 0 || (s->roll == 0 && s->slant == 0 && s->tilt < 60))
+				continue;
+			Case c = setup_case(s, pixels[p]);
+			float *from = case_data(&c, c.pixels > c.voxels ? c.pixels : c.voxels);
+			Request r = whole_request(&c, KERNEL_joseph, from);
+			check_set(&r, s->turns);
+			r.box.low[2] = 3, r.box.high[2] -= 1;
+			r.direction = FORWARD;
+			check_set(&r, s->turns);
+			free(from);
+			tomos_geometry_free(c.scan);
+		}
+}
+
 /* Slabs are rotated as well, other boxes are not. */
 static void boxes(void **state)
 {
@@ -278,5 +324,6 @@ static void row_sums(void **state)
 
 #define TESTS(T) \
 	T(rotated_views_agree_with_the_reference), T(forward_agrees), \
-		T(adjoint_agrees_with_the_reference), T(boxes), T(little_memory), T(row_sums)
+		T(adjoint_agrees_with_the_reference), T(sets_of_rays_agree), T(boxes), \
+		T(little_memory), T(row_sums)
 TEST_MAIN(TESTS, open_backend, close_backend)

@@ -204,8 +204,9 @@ static int64_t symmetry_of(const ProjectRequest *what)
 	const RayClass *rays = &what->plan->rays;
 	const int64_t *n = what->plan->grid.n;
 	bool gains = what->kernel == KERNEL_voxel && what->direction == ADJOINT &&
-		     what->count == rays->count && box->low[0] == 0 && box->low[1] == 0 &&
-		     box->high[0] == n[0] && box->high[1] == n[1];
+		     rays->source == TOMOS_POINT && what->count == rays->count &&
+		     box->low[0] == 0 && box->low[1] == 0 && box->high[0] == n[0] &&
+		     box->high[1] == n[1];
 	return !gains ? 1 : rays->quarter != 0 ? 4 : rays->half != 0 ? 2 : 1;
 }
 

@@ -61,7 +61,8 @@ static inline int quarter_direction(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	const Box *box = &what->box;
-	bool whole = what->first == 0 && what->count == plan->scan->count;
+	bool whole = plan->rays.source == TOMOS_POINT && what->first == 0 &&
+		     what->count == plan->scan->count;
 	for (int a = 0; a < 2; a++)
 		whole = whole && box->low[a] == 0 && box->high[a] == plan->grid.n[a];
 	return whole ? plan->rays.quarter : 0;

@@ -4,6 +4,9 @@
  * rays that meet the tile from plane to plane of their dominant axis, and add each to the four
  * voxels around it. The sums are integers, multiples of a small part of the largest pixel, so that
  * they do not depend on the order of additions.
+ *
+ * On full circles, rays of two or four views that are rotations of each other are followed
+ * together: a block has the rotated tiles as well, and each voxel of the volume in one of them.
  */
 #include "backend/cuda/kernels/joseph_tiles.h"
 
@@ -42,9 +45,11 @@ static __global__ void make_images(
 	const int64_t rows = s.model.rows, columns = s.model.columns;
 	const int64_t column = (int64_t)blockIdx.x * SQUARE + threadIdx.x;
 	for (int64_t view = blockIdx.z; view < s.count; view += gridDim.z) {
-		const KernelView *k = &s.views[view];
-		const bool plain = lines_are_rows(k);
-		const int64_t image = view * rows * columns;
+		const int64_t number = view_number(&s, view);
+		const KernelView *k = &s.views[number];
+		const bool plain = lines_are_rows(&s, view);
+		const int64_t image = view * rows * columns,
+			      moved = (number - view) * rows * columns;
 		unsigned most = 0;
 		__syncthreads();
 		for (int j = threadIdx.y; j < SQUARE; j += LINES) {
@@ -52,7 +57,7 @@ static __global__ void make_images(
 			const int64_t at = image + row * columns + column;
 			if (row >= rows || column >= columns)
 				continue;
-			const float pixel = marked_pixel(&s, k, row, column, from[at]);
+			const float pixel = marked_pixel(&s, k, row, column, from[at + moved]);
 			most = max(most, __float_as_uint(pixel) & 0x7fffffffu);
 			square[j][threadIdx.x] = pixel;
 			if (plain)
@@ -68,7 +73,8 @@ static __global__ void make_images(
 		for (int away = LANES / 2; away; away /= 2)
 			most = max(most, __shfl_xor_sync(~0u, most, away));
 		if (threadIdx.x == 0)
-			atomicMax(&maxima[(view * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x],
+			atomicMax(&maxima[(view % s.part * gridDim.y + blockIdx.y) * gridDim.x +
+					  blockIdx.x],
 				most);
 	}
 }
@@ -95,25 +101,55 @@ template <int OFFSET> static __device__ __forceinline__ void add_shared(unsigned
 	asm volatile("red.shared.add.u32 [%0+%1], %2;" ::"r"(at), "n"(OFFSET), "r"(value));
 }
 
-/* The ray of pixel i of those that may meet the tile. */
-template <class Tile, int A>
-static __device__ __forceinline__ void add_ray(const Seen &seen, int i, const int size[3],
-	const float *images, float scale, unsigned memory)
+/* A sample of a ray adds to a tile, rays that are rotations of it to the rotated tiles. */
+template <class Tile, int A, int AT, int PARTS>
+static __device__ __forceinline__ void add_sample(
+	const Sample &sample, const float (&plain)[PARTS], const float (&value)[PARTS])
 {
 	constexpr int SB = 4 * Tile::stride(across_of(A)), SE = 4 * Tile::stride(along_of(A));
-	const Place place = place_of(seen, i);
-	const unsigned marked = place.at < 0 ? 3 : __float_as_uint(__ldg(images + place.at));
-	const float plain = __fmaf_rn(__uint_as_float(marked & ~3u), scale, MAGIC);
-	const float value = __fadd_rn(plain, -MAGIC);
+	static_assert(PARTS == 1 || PARTS == 2 || PARTS == 4);
+	const auto add = [&](auto part) {
+		constexpr int K = decltype(part)::VALUE, TO = AT + 4 * K * Tile::SIZE;
+		if constexpr (K < PARTS) {
+			const Parts parts = parts_of(
+				__float_as_int(plain[K]), value[K], sample.right, sample.up);
+			add_shared<TO>(sample.at, parts.here);
+			add_shared<TO + SB>(sample.at, parts.right);
+			add_shared<TO + SE>(sample.at, parts.up);
+			add_shared<TO + SB + SE>(sample.at, parts.both);
+		}
+	};
+	add(Constant<0>());
+	add(Constant<1>());
+	add(Constant<2>());
+	add(Constant<3>());
+}
+
+/* The ray of pixel i of those that may meet the tile. */
+template <class Tile, int A>
+static __device__ __forceinline__ void add_ray(
+	const Scatter &s, const Seen &seen, int i, const int size[3], float scale, unsigned memory)
+{
+	constexpr int PARTS = Tile::PARTS;
+	const Place place = place_of<Tile>(seen, i);
+	const float *from = s.images + place.at;
+	float plain[PARTS], value[PARTS];
+	bool any = false;
+#pragma unroll
+	for (int k = 0; k < PARTS; k++) {
+		const unsigned marked =
+			place.at < 0 ? 3
+				     : __float_as_uint(__ldg(
+					       from + rotated_view<PARTS>(&s.tiles, seen, k)));
+		const bool along = (marked & 3) == rotated_axis<PARTS>(A, k);
+		plain[k] = __fmaf_rn(__uint_as_float(along ? marked & ~3u : 0), scale, MAGIC);
+		value[k] = __fadd_rn(plain[k], -MAGIC);
+		any = any || along;
+	}
 	Path path = path_of<Tile, A>(seen, place, size, memory);
-	path.n = (marked & 3) == A ? path.n : 0;
+	path.n = any ? path.n : 0;
 	each_sample<Tile, A>(path, [&](const Sample &sample, auto ahead) {
-		constexpr int AHEAD = decltype(ahead)::VALUE;
-		const Parts parts = parts_of(__float_as_int(plain), value, sample.right, sample.up);
-		add_shared<AHEAD>(sample.at, parts.here);
-		add_shared<AHEAD + SB>(sample.at, parts.right);
-		add_shared<AHEAD + SE>(sample.at, parts.up);
-		add_shared<AHEAD + SB + SE>(sample.at, parts.both);
+		add_sample<Tile, A, decltype(ahead)::VALUE>(sample, plain, value);
 	});
 }
 
@@ -123,22 +159,26 @@ static __device__ __forceinline__ void flush(
 	const Scatter &s, int *tile, const Own &own, float unit, bool last)
 {
 	constexpr int X = Tile::size(0), Y = Tile::size(1), Z = Tile::size(2);
-	const int *n = s.tiles.n;
+	const Tiles &t = s.tiles;
 	VoxelUpdate update = s.update;
 	update.with.low = last ? update.with.low : -INFINITY;
 	update.with.high = last ? update.with.high : INFINITY;
-	for (int i = threadIdx.x; i < X * Y; i += Tile::THREADS) {
-		const int x = i % X, y = i / X;
+	for (int i = threadIdx.x; i < Tile::PARTS * X * Y; i += Tile::THREADS) {
+		const int part = i / (X * Y), j = i % (X * Y);
+		const bool across = part * t.quarters % 2 != 0; /* y: voxels follow each other */
+		const int x = across ? j / Y : j % X, y = across ? j % Y : j / X;
 		if (x >= own.size[0] || y >= own.size[1])
 			continue;
-		int *sums = tile + Tile::at(x, y, 0);
-		float *to = s.volume + ((int64_t)own.first[2] * n[1] + own.first[1] + y) * n[0] +
-			    own.first[0] + x;
-		update_voxels<Z, 2>(update, to, (int64_t)n[0] * n[1], own.size[2], [&](int k) {
-			const int sum = sums[k * Tile::stride(2)];
-			sums[k * Tile::stride(2)] = 0;
-			return (float)sum * unit;
-		});
+		const int2 at = rotated(&t, part, own.first[0] + x, own.first[1] + y);
+		const bool owns = is_own<Tile::PARTS>(&t, part, own.first[0] + x, own.first[1] + y);
+		int *sums = tile + part * Tile::SIZE + Tile::at(x, y, 0);
+		float *to = s.volume + ((int64_t)own.first[2] * t.n[1] + at.y) * t.n[0] + at.x;
+		update_voxels<Z, 2>(
+			update, to, (int64_t)t.n[0] * t.n[1], owns ? own.size[2] : 0, [&](int k) {
+				const int sum = sums[k * Tile::stride(2)];
+				sums[k * Tile::stride(2)] = 0;
+				return (float)sum * unit;
+			});
 	}
 }
 
@@ -150,7 +190,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
 	int *tile = (int *)memory;
 	const Own own = own_tile(&s.tiles);
 	float unit = 0, scale = 0;
-	for (int i = threadIdx.x; i < Tile::SIZE; i += Tile::THREADS)
+	for (int i = threadIdx.x; i < Tile::COPIES * Tile::SIZE; i += Tile::THREADS)
 		tile[i] = 0;
 	each_view<Tile>(
 		&s.tiles, own, memory,
@@ -159,7 +199,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
 			scale = unit > 0 ? 1 / unit : 0;
 		},
 		[&](auto axis, const Seen &seen, int i) {
-			add_ray<Tile, decltype(axis)::VALUE>(seen, i, own.size, s.images, scale,
+			add_ray<Tile, decltype(axis)::VALUE>(s, seen, i, own.size, scale,
 				(unsigned)__cvta_generic_to_shared(memory));
 		},
 		[&](bool last) { flush<Tile>(s, tile, own, unit, last); });
@@ -250,14 +290,28 @@ template <class Tile> static tomos_status run_tiles(tomos_backend *backend, Scat
 	return TOMOS_OK;
 }
 
-template <int AXES> static tomos_status run_axes(tomos_backend *backend, const Scatter *s)
+/* Tiles of rays of one view, and of two and four views that are rotations of each other. */
+template <int AXES, int PARTS> struct Sizes {
+	static constexpr int T = PARTS == 1 ? 32 : 24, S = AXES != ALL ? 30 : PARTS == 1 ? 32 : 26;
+	typedef Tile<T, S, 32, 1, 4, AXES, PARTS, PARTS> Large;
+	typedef Tile<16, AXES == ALL ? 16 : 14, 8, PARTS == 1 ? 4 : 2, 4, AXES, PARTS, PARTS> Small;
+};
+
+template <int AXES> struct Sizes<AXES, 4> {
+	typedef Tile<16, AXES == ALL ? 28 : 30, 32, 1, 4, AXES, 4, 4> Large;
+	typedef Tile<8, AXES == ALL ? 16 : 14, 8, 2, 4, AXES, 4, 4> Small;
+};
+
+template <int AXES, int PARTS>
+static tomos_status run_axes(tomos_backend *backend, const Scatter *s)
 {
-	typedef Tile<32, AXES == ALL ? 32 : 30, 32, 1, 4, AXES> Large;
-	typedef Tile<16, AXES == ALL ? 16 : 14, 8, 4, 4, AXES> Small;
-	return (tiles_are_large<Large>(backend, s->tiles) ? run_tiles<Large>
-							  : run_tiles<Small>)(backend, *s);
+	typedef Sizes<AXES, PARTS> Size;
+	return (tiles_are_large<typename Size::Large>(backend, s->tiles)
+			? run_tiles<typename Size::Large>
+			: run_tiles<typename Size::Small>)(backend, *s);
 }
 
+template <int PARTS>
 static tomos_status run_views(
 	tomos_backend *backend, const ProjectRequest *what, Scatter s, int64_t first, int axes)
 {
@@ -265,7 +319,7 @@ static tomos_status run_views(
 	const int64_t pixels = t->model.rows * t->model.columns;
 	const dim3 squares(cuda_blocks(t->model.columns, SQUARE, 1 << 30),
 		cuda_blocks(t->model.rows, SQUARE, 65535), cuda_blocks(t->count, 1, 65535));
-	const int64_t all = t->count * squares.x * squares.y;
+	const int64_t all = t->part * squares.x * squares.y;
 	cudaStream_t stream = device_of(backend)->stream;
 	float *images, *maxima;
 	TRY(cuda_scratch(backend, SCRATCH_LISTS, all, &maxima, "the largest pixels"));
@@ -277,29 +331,32 @@ static tomos_status run_views(
 	CUDA_LAUNCHED("back projecting");
 	s.images = images;
 	t->maxima = (const unsigned *)maxima;
-	return (axes & UPRIGHT ? run_axes<ALL> : run_axes<LEVEL>)(backend, &s);
+	return (!(axes & UPRIGHT) ? run_axes<LEVEL, PARTS>
+		: !(axes & LEVEL) ? run_axes<UPRIGHT, PARTS>
+				  : run_axes<ALL, PARTS>)(backend, &s);
 }
 
-static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
-	const CudaNotes *notes, const CudaEpilogue *epilogue)
+template <int PARTS>
+static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const CudaNotes *notes,
+	const CudaEpilogue *epilogue)
 {
 	const Plan *plan = what->plan;
 	const Notes *found = notes_of<Notes>(notes);
 	const double most = found->most;
-	const int64_t pixels = plan->model.rows * plan->model.columns;
+	const int64_t pixels = plan->model.rows * plan->model.columns, all = what->count / PARTS;
 	const CudaPlan *kept;
 	VoxelUpdate update;
 	TRY(update_open(backend, what, epilogue, &update));
 	TRY(cuda_plan(backend, plan, &kept));
 	Scatter s = {.tiles = tiles_of(what), .volume = what->volume};
+	rotate_tiles<PARTS>(what, &s.tiles);
 	s.tiles.at_once = (int)fmax(1, fmin(VIEWS, MOST_SUM / most));
 	s.tiles.unit = (float)fmax(1 / QUANTA, most * s.tiles.at_once / LARGEST);
-	return views_each(&update, what->count, views_at_once(backend, what, pixels),
+	return views_each(&update, all, min64(views_at_once(backend, what, PARTS * pixels), all),
 		[&](int64_t first, int64_t count, const VoxelUpdate &part) {
-			s.tiles.views = kept->views + what->first + first;
-			s.tiles.count = count;
+			take_views<PARTS>(kept->views + what->first, first, count, &s.tiles);
 			s.update = part;
-			return run_views(backend, what, s, first, found->axes);
+			return run_views<PARTS>(backend, what, s, first, found->axes);
 		});
 }
 
@@ -309,5 +366,25 @@ static CudaFusion any_fuses(
 	return step->average ? FUSES_NOT : FUSES;
 }
 
-extern const CudaKernel cuda_joseph_back_any;
-const CudaKernel cuda_joseph_back_any = {any_applies, any_run, any_fuses};
+extern const CudaKernel cuda_joseph_back_cone;
+
+/* Views that are rotations of each other. */
+template <int PARTS> static bool circle_applies(const ProjectRequest *what, CudaNotes *notes)
+{
+	typedef typename Sizes<ALL, PARTS>::Large Large;
+	return rotation_of<PARTS>(what) != 0 && any_applies(what, notes) &&
+	       cuda_has_shared(tile_bytes<Large>()) &&
+	       !sheets_are_faster<Large>(
+		       what, &cuda_joseph_back_cone, Rows{0, PARTS == 4 ? 2 : 2.5, 2.6});
+}
+
+static CudaFusion circle_fuses(
+	const tomos_backend *, const ProjectRequest *, const CudaNotes *, const FusedUpdate *step)
+{
+	return step->average ? FUSES_NEXT : FUSES;
+}
+
+extern const CudaKernel cuda_joseph_back_any, cuda_joseph_back_circle_4, cuda_joseph_back_circle_2;
+const CudaKernel cuda_joseph_back_any = {any_applies, run<1>, any_fuses};
+const CudaKernel cuda_joseph_back_circle_4 = {circle_applies<4>, run<4>, circle_fuses};
+const CudaKernel cuda_joseph_back_circle_2 = {circle_applies<2>, run<2>, circle_fuses};

@@ -4,6 +4,10 @@
  * These sums are integers, multiples of a small part of the largest voxel times the longest ray, so
  * that they do not depend on the order of additions. In their last two bits they have the dominant
  * axis of the ray.
+ *
+ * On full circles, rays of two or four views that are rotations of each other are followed
+ * together: voxels of the rotated tiles are side by side, so that one position, weight and load
+ * serves all.
  */
 #include "backend/cuda/kernels/joseph_tiles.h"
 
@@ -28,9 +32,11 @@ static __device__ __forceinline__ void each_pixel(const Gather &g, const Use &us
 	const Tiles &s = g.tiles;
 	const int64_t rows = s.model.rows, columns = s.model.columns;
 	for (int64_t view = blockIdx.z; view < s.count; view += gridDim.z) {
-		const KernelView *k = &s.views[view];
-		const bool plain = lines_are_rows(k);
-		const int64_t image = view * rows * columns;
+		const int64_t number = view_number(&s, view);
+		const KernelView *k = &s.views[number];
+		const bool plain = lines_are_rows(&s, view);
+		const int64_t image = view * rows * columns,
+			      moved = (number - view) * rows * columns;
 		for (int j = threadIdx.y; j < SQUARE && !plain; j += LINES) {
 			const int64_t line = (int64_t)blockIdx.x * SQUARE + j,
 				      place = (int64_t)blockIdx.y * SQUARE + threadIdx.x;
@@ -43,7 +49,7 @@ static __device__ __forceinline__ void each_pixel(const Gather &g, const Use &us
 				      column = (int64_t)blockIdx.x * SQUARE + threadIdx.x;
 			const int64_t at = image + row * columns + column;
 			if (row < rows && column < columns)
-				use(kernel_ray(&s.grid, k, row, column), at,
+				use(kernel_ray(&s.grid, k, row, column), at + moved,
 					plain ? g.sums[at] : square[j][threadIdx.x]);
 		}
 		__syncthreads();
@@ -56,8 +62,8 @@ static __global__ void mark_pixels(const __grid_constant__ Gather g)
 	const Tiles &s = g.tiles;
 	const int64_t pixels = s.model.rows * s.model.columns;
 	for (int64_t view = blockIdx.y; view < s.count; view += gridDim.y) {
-		const KernelView *k = &s.views[view];
-		const bool plain = lines_are_rows(k);
+		const KernelView *k = &s.views[view_number(&s, view)];
+		const bool plain = lines_are_rows(&s, view);
 		const unsigned pitch = (unsigned)(plain ? s.model.columns : s.model.rows);
 		for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < pixels;
 			i += (int64_t)gridDim.x * blockDim.x) {
@@ -80,61 +86,120 @@ static __global__ void add_sums(const __grid_constant__ Gather g)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Copies the voxels, each with its difference to the next one along E. */
+/* Copies the voxels of the tile rotated i times, next to those of the tile itself. */
 template <class Tile>
-static __device__ __forceinline__ void load_tile(const Gather &g, const Own &own, float2 *tile)
+static __device__ __forceinline__ void load_voxels(
+	const Gather &g, const Own &own, int i, float *tile)
 {
-	constexpr int X = Tile::size(0), Y = Tile::size(1), Z = Tile::size(2);
-	const int *n = g.tiles.n;
-	for (int i = threadIdx.x; i < Tile::SIZE; i += Tile::THREADS)
-		tile[i] = float2{};
-	__syncthreads();
+	constexpr int X = Tile::size(0), Y = Tile::size(1), Z = Tile::size(2),
+		      FLOATS = Tile::BYTES / sizeof(float);
+	const Tiles &s = g.tiles;
+	const bool across = i * s.quarters % 2 != 0; /* voxels along y follow each other */
 #pragma unroll 4
-	for (int i = threadIdx.x; i < X * Y * Z; i += Tile::THREADS) {
-		const int x = i % X, y = i / X % Y, z = i / (X * Y);
-		if (x < own.size[0] && y < own.size[1] && z < own.size[2])
-			tile[Tile::at(x, y, z)].x =
-				g.volume[((int64_t)(own.first[2] + z) * n[1] + own.first[1] + y) *
-						 n[0] +
-					 own.first[0] + x];
+	for (int j = threadIdx.x; j < X * Y * Z; j += Tile::THREADS) {
+		const int x = across ? j / Y % X : j % X, y = across ? j % Y : j / X % Y,
+			  z = j / (X * Y);
+		const int2 at = rotated(&s, i, own.first[0] + x, own.first[1] + y);
+		if (x < own.size[0] && y < own.size[1] && z < own.size[2] &&
+			is_own<Tile::PARTS>(&s, i, own.first[0] + x, own.first[1] + y))
+			tile[FLOATS * Tile::at(x, y, z) + i] =
+				g.volume[((int64_t)(own.first[2] + z) * s.n[1] + at.y) * s.n[0] +
+					 at.x];
 	}
-	__syncthreads();
-	for (int i = threadIdx.x; i < Tile::SIZE - 1; i += Tile::THREADS)
-		tile[i].y = tile[i + 1].x - tile[i].x;
 }
 
-template <int OFFSET> static __device__ __forceinline__ float2 load_pair(unsigned at)
+/* Copies the voxels; single ones each with the difference to the next one along E. */
+template <class Tile>
+static __device__ __forceinline__ void load_tile(const Gather &g, const Own &own, float4 *memory)
 {
-	float2 pair;
+	for (int i = threadIdx.x; i < (int)(Tile::SIZE * Tile::BYTES / sizeof *memory);
+		i += Tile::THREADS)
+		memory[i] = float4{};
+	__syncthreads();
+#pragma unroll
+	for (int i = 0; i < Tile::PARTS; i++)
+		load_voxels<Tile>(g, own, i, (float *)memory);
+	if (Tile::PARTS > 1)
+		return;
+	__syncthreads();
+	float2 *pairs = (float2 *)memory;
+	for (int i = threadIdx.x; i < Tile::SIZE - 1; i += Tile::THREADS)
+		pairs[i].y = pairs[i + 1].x - pairs[i].x;
+}
+
+/* A voxel of two or four rotated tiles, or a voxel and its difference to the next one. */
+template <int OFFSET>
+static __device__ __forceinline__ void load_shared(unsigned at, float (&voxel)[2])
+{
 	asm("ld.shared.v2.f32 {%0, %1}, [%2+%3];"
-		: "=f"(pair.x), "=f"(pair.y)
+		: "=f"(voxel[0]), "=f"(voxel[1])
 		: "r"(at), "n"(OFFSET));
-	return pair;
+}
+
+template <int OFFSET>
+static __device__ __forceinline__ void load_shared(unsigned at, float (&voxel)[4])
+{
+	asm("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4+%5];"
+		: "=f"(voxel[0]), "=f"(voxel[1]), "=f"(voxel[2]), "=f"(voxel[3])
+		: "r"(at), "n"(OFFSET));
+}
+
+/* Adds a sample to the sums of rays that are rotations of each other. SB, SE: from a voxel to the
+ * next one along b and e. */
+template <int AT, int SB, int SE, int PARTS>
+static __device__ __forceinline__ void add_sample(const Sample &sample, float (&sum)[PARTS])
+{
+	float here[PARTS], right[PARTS], up[PARTS], both[PARTS];
+	load_shared<AT>(sample.at, here);
+	load_shared<AT + SB>(sample.at, right);
+	load_shared<AT + SE>(sample.at, up);
+	load_shared<AT + SB + SE>(sample.at, both);
+	const float w_both = sample.right * sample.up, w_right = sample.right - w_both,
+		    w_up = sample.up - w_both, w_here = 1 - sample.right - w_up;
+#pragma unroll
+	for (int i = 0; i < PARTS; i++)
+		sum[i] += fmaf(w_both, both[i],
+			fmaf(w_up, up[i], fmaf(w_right, right[i], w_here * here[i])));
+}
+
+/* Of one ray. */
+template <int AT, int SB, int SE>
+static __device__ __forceinline__ void add_sample(const Sample &sample, float (&sum)[1])
+{
+	float one[2], two[2];
+	load_shared<AT>(sample.at, one);
+	load_shared<AT + SB>(sample.at, two);
+	const float left = fmaf(sample.up, one[1], one[0]), right = fmaf(sample.up, two[1], two[0]);
+	sum[0] += fmaf(sample.right, right - left, left);
 }
 
 /* The ray of pixel i of those that may meet the tile. */
 template <class Tile, int A>
 static __device__ __forceinline__ void sum_ray(
-	const Seen &seen, int i, const int size[3], int *sums, float scale, unsigned memory)
+	const Gather &g, const Seen &seen, int i, const int size[3], float scale, unsigned memory)
 {
-	constexpr int SB = (int)Tile::BYTES * Tile::stride(across_of(A));
-	const Place place = place_of(seen, i);
-	int *to = sums + place.at;
-	const int mark = place.at < 0 ? 3 : __ldcg(to);
+	constexpr int PARTS = Tile::PARTS, SB = (int)Tile::BYTES * Tile::stride(across_of(A)),
+		      SE = (int)Tile::BYTES * Tile::stride(along_of(A));
+	const Place place = place_of<Tile>(seen, i);
+	int *to = g.sums + place.at;
+	int own = 0; /* rays whose dominant axis is A, as bits */
+#pragma unroll
+	for (int k = 0; k < PARTS; k++)
+		if (place.at >= 0 && (__ldcg(to + rotated_view<PARTS>(&g.tiles, seen, k)) & 3) ==
+					     rotated_axis<PARTS>(A, k))
+			own |= 1 << k;
 	Path path = path_of<Tile, A>(seen, place, size, memory);
-	path.n = (mark & 3) == A ? path.n : 0;
-	float sum = 0;
+	path.n = own ? path.n : 0;
+	float sum[PARTS] = {};
 	each_sample<Tile, A>(path, [&](const Sample &sample, auto ahead) {
-		constexpr int AHEAD = decltype(ahead)::VALUE;
-		const float2 one = load_pair<AHEAD>(sample.at),
-			     two = load_pair<AHEAD + SB>(sample.at);
-		const float left = fmaf(sample.up, one.y, one.x),
-			    right = fmaf(sample.up, two.y, two.x);
-		sum += fmaf(sample.right, right - left, left);
+		add_sample<decltype(ahead)::VALUE, SB, SE>(sample, sum);
 	});
-	const int whole = __float2int_rn(sum * scale);
-	if (whole != 0)
-		atomicAdd(to, 4 * whole);
+#pragma unroll
+	for (int k = 0; k < PARTS; k++) {
+		const int whole = __float2int_rn(sum[k] * scale);
+		if (own >> k & 1 && whole != 0)
+			atomicAdd(to + rotated_view<PARTS>(&g.tiles, seen, k), 4 * whole);
+	}
 }
 
 template <class Tile>
@@ -145,11 +210,11 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
 	const Own own = own_tile(&g.tiles);
 	const float unit = __uint_as_float(*g.largest) * g.tiles.unit,
 		    scale = unit > 0 ? 1 / unit : 0;
-	load_tile<Tile>(g, own, (float2 *)memory);
+	load_tile<Tile>(g, own, memory);
 	each_view<Tile>(
 		&g.tiles, own, memory, [](unsigned) {},
 		[&](auto axis, const Seen &seen, int i) {
-			sum_ray<Tile, decltype(axis)::VALUE>(seen, i, own.size, g.sums, scale,
+			sum_ray<Tile, decltype(axis)::VALUE>(g, seen, i, own.size, scale,
 				(unsigned)__cvta_generic_to_shared(memory));
 		},
 		[](bool) {});
@@ -157,11 +222,11 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Not for few views, where one thread per ray is faster, nor for parallel rays of all axes, whose
- * tiles would be copied twice. */
+enum { FEW_VIEWS = 4 }; /* for which one thread per ray is faster */
+
+/* Not for parallel rays of all axes, whose tiles would be copied twice. */
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 {
-	enum { FEW_VIEWS = 4 };
 	int *axes = notes_of<int>(notes);
 	return what->count > FEW_VIEWS && tiles_apply(what, axes) &&
 	       !(what->plan->rays.source == TOMOS_PARALLEL && *axes == (LEVEL | UPRIGHT));
@@ -177,12 +242,23 @@ template <class Tile> static tomos_status run_tiles(tomos_backend *backend, Gath
 	return TOMOS_OK;
 }
 
-template <int AXES> static tomos_status run_axes(tomos_backend *backend, const Gather *g)
+/* Tiles of rays of one view, and of two and four views that are rotations of each other. */
+template <int AXES, int PARTS> struct Sizes {
+	typedef Tile<24, 30, 32, 1, 8, AXES, PARTS> Large;
+	typedef Tile<16, 14, 8, 3, 8, AXES, PARTS> Small;
+};
+
+template <int AXES> struct Sizes<AXES, 4> {
+	typedef Tile<16, 30, 32, 1, 16, AXES, 4> Large;
+	typedef Tile<8, 14, 8, 3, 16, AXES, 4> Small;
+};
+
+template <int AXES, int PARTS> static tomos_status run_axes(tomos_backend *backend, const Gather *g)
 {
-	typedef Tile<24, 30, 32, 1, 8, AXES> Large;
-	typedef Tile<16, 14, 8, 3, 8, AXES> Small;
-	return (tiles_are_large<Large>(backend, g->tiles) ? run_tiles<Large>
-							  : run_tiles<Small>)(backend, *g);
+	typedef Sizes<AXES, PARTS> Size;
+	return (tiles_are_large<typename Size::Large>(backend, g->tiles)
+			? run_tiles<typename Size::Large>
+			: run_tiles<typename Size::Small>)(backend, *g);
 }
 
 static tomos_status find_largest(
@@ -200,6 +276,7 @@ static tomos_status find_largest(
 	return largest_value(backend, &voxels, NULL, (unsigned *)*largest);
 }
 
+template <int PARTS>
 static tomos_status run_views(tomos_backend *backend, const Gather *g, int axes)
 {
 	enum { THREADS = 256 };
@@ -210,9 +287,9 @@ static tomos_status run_views(tomos_backend *backend, const Gather *g, int axes)
 		THREADS, 0, stream>>>(*g);
 	CUDA_LAUNCHED("projecting");
 	if (axes & LEVEL)
-		TRY(run_axes<LEVEL>(backend, g));
+		TRY((run_axes<LEVEL, PARTS>(backend, g)));
 	if (axes & UPRIGHT)
-		TRY(run_axes<UPRIGHT>(backend, g));
+		TRY((run_axes<UPRIGHT, PARTS>(backend, g)));
 	add_sums<<<dim3(cuda_blocks(model->columns, SQUARE, 1 << 30),
 			   cuda_blocks(model->rows, SQUARE, 65535), views),
 		dim3(SQUARE, LINES), 0, stream>>>(*g);
@@ -220,28 +297,47 @@ static tomos_status run_views(tomos_backend *backend, const Gather *g, int axes)
 	return TOMOS_OK;
 }
 
-static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
-	const CudaNotes *notes, const CudaEpilogue *)
+template <int PARTS>
+static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const CudaNotes *notes,
+	const CudaEpilogue *)
 {
-	const int64_t pixels = what->plan->model.rows * what->plan->model.columns;
-	const int64_t most = views_at_once(backend, what, pixels);
+	const int64_t pixels = what->plan->model.rows * what->plan->model.columns,
+		      all = what->count / PARTS;
+	const int64_t most = min64(views_at_once(backend, what, PARTS * pixels), all);
 	const CudaPlan *kept;
 	float *largest, *sums;
 	Gather g = {.tiles = tiles_of(what), .volume = what->volume};
+	rotate_tiles<PARTS>(what, &g.tiles);
 	TRY(cuda_plan(backend, what->plan, &kept));
 	TRY(find_largest(backend, what, &g.tiles, &largest));
-	TRY(cuda_scratch(backend, SCRATCH_REORDERED, most * pixels, &sums, "sums of pixels"));
+	TRY(cuda_scratch(
+		backend, SCRATCH_REORDERED, PARTS * most * pixels, &sums, "sums of pixels"));
 	g.sums = (int *)sums;
 	g.largest = (const unsigned *)largest;
 	g.tiles.unit = (float)(max(g.tiles.n[0], max(g.tiles.n[1], g.tiles.n[2])) / LARGEST);
-	for (int64_t first = 0; first < what->count; first += most) {
-		g.tiles.views = kept->views + what->first + first;
-		g.tiles.count = min64(most, what->count - first);
+	for (int64_t first = 0; first < all; first += most) {
+		take_views<PARTS>(
+			kept->views + what->first, first, min64(most, all - first), &g.tiles);
 		g.projections = what->projections + first * pixels;
-		TRY(run_views(backend, &g, *notes_of<int>(notes)));
+		TRY(run_views<PARTS>(backend, &g, *notes_of<int>(notes)));
 	}
 	return TOMOS_OK;
 }
 
-extern const CudaKernel cuda_joseph_forward_any;
-const CudaKernel cuda_joseph_forward_any = {any_applies, any_run};
+extern const CudaKernel cuda_joseph_forward_upright;
+
+/* Views that are rotations of each other. */
+template <int PARTS> static bool circle_applies(const ProjectRequest *what, CudaNotes *notes)
+{
+	typedef typename Sizes<LEVEL, PARTS>::Large Large;
+	return what->count > FEW_VIEWS && rotation_of<PARTS>(what) != 0 &&
+	       tiles_apply(what, notes_of<int>(notes)) && cuda_has_shared(tile_bytes<Large>()) &&
+	       !sheets_are_faster<Large>(
+		       what, &cuda_joseph_forward_upright, Rows{0.3, PARTS == 4 ? 1.6 : 2.5, 2.2});
+}
+
+extern const CudaKernel cuda_joseph_forward_any, cuda_joseph_forward_circle_4,
+	cuda_joseph_forward_circle_2;
+const CudaKernel cuda_joseph_forward_any = {any_applies, run<1>};
+const CudaKernel cuda_joseph_forward_circle_4 = {circle_applies<4>, run<4>};
+const CudaKernel cuda_joseph_forward_circle_2 = {circle_applies<2>, run<2>};

@@ -9,41 +9,58 @@
 
 enum {
 	LANES = 32,
-	VIEWS = 64,  /* seen from a tile at a time, at most */
+	VIEWS = 96,  /* seen from a tile at a time, at most */
 	SQUARE = 32, /* pixels of a view that a block transposes */
 	LINES = 8
 };
 
 #define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to an integer */
 
+/* Views that are rotations of each other by multiples of 180 or 90 degrees are projected together:
+ * a ray of one of them and a tile of voxels stand for the rays and tiles that are rotated from
+ * them, which have the same positions and weights. The list of views then has 2 or 4 equal parts,
+ * and each pass has the same views of all of them. */
 typedef struct {
 	KernelGrid grid;
 	KernelModel model;
-	const KernelView *views;
-	int64_t count;
-	int at_once;            /* views seen from a tile at a time */
-	int n[3], step[3];      /* voxels of the box; from tile to tile */
-	const unsigned *maxima; /* [view][row][column] of squares of pixels, as the bits of floats;
-	                         * NULL: not needed */
-	float unit;             /* of sums, relative to the largest value */
+	const KernelView *views; /* the first one of the pass */
+	int64_t count;           /* views of the pass, of all parts */
+	int64_t part, apart;     /* views of a part: of the pass; in the list */
+	int quarters;            /* of a circle from a part to the next one */
+	int at_once;             /* views seen from a tile at a time */
+	int n[3], step[3];       /* voxels of the box; from tile to tile */
+	int region[3];           /* voxels that the tiles and their rotations divide up */
+	const unsigned *maxima;  /* [view][row][column] of squares of pixels, as the bits of
+	                          * floats, for all parts together; NULL: not needed */
+	float unit;              /* of sums, relative to the largest value */
 } Tiles;
 
 /* Dominant axes of the rays of a launch, as bits. */
 enum { LEVEL = 1 | 2, UPRIGHT = 4, ALL = LEVEL | UPRIGHT };
 
 /* A tile of voxels in shared memory, S along the contiguous axis E and T along the others, with a
- * border of one voxel for what belongs to other tiles. Neighbouring lanes are along E: they are in
- * different banks, even if in other lines and planes. Lanes of rays of all axes may be along any of
- * them: strides are odd. */
-template <int T_, int S_, int WARPS_, int BLOCKS_, int BYTES_, int AXES_> struct Tile {
+ * border of one voxel for what belongs to other tiles. Neighbouring lanes of level rays are along
+ * E: they are in different banks, even if in other lines and planes. Others may be along any axis:
+ * strides are odd, and differ by more than one where lanes are in all directions of a plane. */
+template <int T_, int S_, int WARPS_, int BLOCKS_, int BYTES_, int AXES_, int PARTS_ = 1,
+	int COPIES_ = 1>
+struct Tile {
 	static constexpr int T = T_, S = S_, WARPS = WARPS_, BLOCKS = BLOCKS_, AXES = AXES_,
 			     THREADS = WARPS * LANES;
+	static constexpr int PARTS = PARTS_;   /* tiles that are rotations of each other */
+	static constexpr int COPIES = COPIES_; /* one behind the other; else side by side */
 	static constexpr int E = AXES == UPRIGHT ? 1 : 2, MIDDLE = E == 2 ? 1 : 0;
+	static constexpr int VIEWS = BLOCKS == 1 ? (int)::VIEWS : 64;
 	static constexpr int LISTS = AXES == ALL     ? 3
 				     : AXES == LEVEL ? 2
-						     : 1; /* rays of a view, by axis */
-	static constexpr unsigned BYTES = BYTES_;         /* of a voxel */
-	static constexpr int LINE = S + (AXES == ALL ? 3 : 2), PLANE = (T + 2) * LINE + 1;
+						     : 1;  /* rays of a view, by axis */
+	static constexpr unsigned BYTES = BYTES_;          /* of a voxel */
+	static constexpr int GROUP = BYTES == 16 ? 8 : 16; /* lanes that must differ in banks */
+	static constexpr bool ADDS = BYTES == sizeof(int); /* lanes add to voxels */
+	static constexpr int LINE = S + (AXES == LEVEL            ? 2
+						: AXES == UPRIGHT ? 5
+								  : 3),
+			     PLANE = (T + 2) * LINE + 1;
 	/* One more plane on either side: rounding may take a ray just beyond the border. */
 	static constexpr int SIZE = ((T + 4) * PLANE + 3) / 4 * 4;
 	static constexpr int ORIGIN = 2 * PLANE + LINE + 1; /* of the first voxel */
@@ -67,18 +84,22 @@ template <int T_, int S_, int WARPS_, int BLOCKS_, int BYTES_, int AXES_> struct
 };
 
 /* Rays of one view and dominant axis a that may meet a tile: those of `pixels` pixels, `places` in
- * each line, from a place that moves by `shear` from line to line. The ray of pixel (c, p), counted
- * from a pixel in the middle of these, meets plane k at b = (L + k L') / A and e = (Z + k Z') / A,
- * all counted from the middle of the tile. */
+ * each line, from a place that moves by `shear` from line to line, and on lines that move by `skew`
+ * from place to place. The ray of pixel (c, p), counted from a pixel in the middle of these, meets
+ * plane k at b = (L + k L') / A and e = (Z + k Z') / A, all counted from the middle of the tile. */
 typedef struct __align__(16)
 {
 	double l[3], z[3], a[3]; /* constant, per line, per place: L, Z and A */
 	float l_a[3], z_a[3];    /* L' and Z' */
-	float rate, shear;       /* 1 / places; places per line */
+	float rate, shear, skew; /* 1 / (stride strided); places per line; lines per place */
 	int line, middle;        /* the first line from the middle one; the middle place */
+	int edge, lines;         /* of the detector: the first line from the middle one; all */
 	int place, places, pixels, pitch, axis;
-	int lanes, parts; /* lanes of half a warp that are used; rays in units of a warp */
-	int64_t first;    /* pixel of the first line, of all views */
+	int stride, strided; /* places from a lane to the next one; those in a line */
+	float strided_rate;  /* 1 / strided */
+	int lanes, units;    /* lanes of a group that are used; rays in units of a warp */
+	int part;            /* of the view */
+	int64_t first;       /* pixel of the middle line, of all views */
 }
 Seen;
 
@@ -105,6 +126,18 @@ static __host__ __device__ __forceinline__ constexpr int along_of(int a)
 static __host__ __device__ __forceinline__ bool lines_are_rows(const KernelView *k)
 {
 	return fabs(k->u[2]) > fabs(k->v[2]);
+}
+
+/* Of view i of a pass: its number in the list. */
+static __device__ __forceinline__ int64_t view_number(const Tiles *s, int64_t i)
+{
+	return i / s->part * s->apart + i % s->part;
+}
+
+/* The same for all parts, also where rounding differs. */
+static __device__ __forceinline__ bool lines_are_rows(const Tiles *s, int64_t i)
+{
+	return lines_are_rows(&s->views[i % s->part]);
 }
 
 static __device__ double affine(const double f[4], const double at[3])
@@ -162,8 +195,8 @@ typedef struct {
 	double low[2], high[2];
 } Rectangle;
 
-/* Whether a may be the dominant axis of a ray of these pixels. Directions are affine in the
- * pixel. */
+/* Whether a may be the dominant axis of a ray of these pixels, or of its rotations, for which
+ * rounding may decide otherwise. Directions are affine in the pixel. */
 static __host__ __device__ inline bool may_be_dominant(
 	const KernelView *k, const Rectangle *of, bool rows, int a)
 {
@@ -182,7 +215,7 @@ static __host__ __device__ inline bool may_be_dominant(
 		if (least[i] * most[i] > 0)
 			floor_of_largest =
 				fmax(floor_of_largest, fmin(fabs(least[i]), fabs(most[i])));
-	return fmax(fabs(least[a]), fabs(most[a])) >= floor_of_largest;
+	return fmax(fabs(least[a]), fabs(most[a])) >= (1 - 1e-6) * floor_of_largest;
 }
 
 /* The projections of the corners of a box that has the `size` voxels from `first` on and a voxel
@@ -222,34 +255,99 @@ static __device__ bool find_pixels(
 	return any;
 }
 
-/* Moves the places of each line along, in the direction of the edges of the tile along b, if then
- * there are fewer. */
-static __device__ void shear_places(const double f[8][2], const Rectangle *of, int b, Seen *seen)
+/* A parallelogram of pixels: see Seen. */
+typedef struct {
+	double skew, shear, line, lines, place, places;
+} Sheared;
+
+/* The sum of the edges of a tile along an axis, in lines and places. */
+static __device__ void edges_along(const double f[8][2], int axis, double sum[2])
 {
-	double along[2] = {0, 0}, low = 1e300, high = -1e300;
+	sum[0] = sum[1] = 0;
 	for (int corner = 0; corner < 8; corner++)
 		for (int i = 0; i < 2; i++)
-			along[i] += corner >> b & 1 ? f[corner][i] : -f[corner][i];
+			sum[i] += corner >> axis & 1 ? f[corner][i] : -f[corner][i];
+}
+
+/* Lines that follow `skew`, from the place `middle` on. */
+static __device__ void skew_lines(
+	const double f[8][2], const Rectangle *of, double middle, double skew, Sheared *to)
+{
+	double low = 1e300, high = -1e300;
+	for (int corner = 0; corner < 8; corner++) {
+		const double line = f[corner][0] - skew * (f[corner][1] - middle);
+		low = fmin(low, line);
+		high = fmax(high, line);
+	}
+	to->skew = skew;
+	to->line = skew == 0 ? of->low[0] : ceil(low - 0.501); /* the skew is rounded to pixels */
+	to->lines = (skew == 0 ? of->high[0] : floor(high + 0.501)) - to->line + 1;
+}
+
+/* Moves the places of each line along, in the direction of the edges of the tile along b, if then
+ * there are fewer. */
+static __device__ void shear_places(
+	const double f[8][2], const Rectangle *of, double middle, int b, Sheared *to)
+{
+	double along[2], low = 1e300, high = -1e300;
+	edges_along(f, b, along);
+	along[0] -= to->skew * along[1];
 	const double shear = fabs(along[0]) > 0.5 * fabs(along[1]) ? along[1] / along[0] : 0;
 	for (int corner = 0; corner < 8; corner++) {
-		const double place = f[corner][1] - shear * (f[corner][0] - of->low[0]);
+		const double line = f[corner][0] - to->skew * (f[corner][1] - middle),
+			     place = f[corner][1] - shear * (line - to->line);
 		low = fmin(low, place);
 		high = fmax(high, place);
 	}
-	low = ceil(low - 0.501); /* the shear is rounded to pixels */
-	high = floor(high + 0.501);
+	/* The shear is rounded to pixels, and so is the skew. */
+	const double margin = 0.501 + (to->skew != 0 ? 0.5 * fabs(shear) : 0);
+	low = ceil(low - margin);
+	high = floor(high + margin);
 	const bool fewer = high - low < of->high[1] - of->low[1];
-	seen->shear = fewer ? (float)shear : 0;
-	seen->place = (int)(fewer ? low : of->low[1]);
-	seen->places = (int)(fewer ? high - low : of->high[1] - of->low[1]) + 1;
+	to->shear = fewer ? shear : 0;
+	to->place = fewer ? low : of->low[1];
+	to->places = (fewer ? high - low : of->high[1] - of->low[1]) + 1;
 }
 
-/* Rays of neighbouring lanes are `gap` voxels apart. If that is a little more than one, some lanes
- * would be in the same banks: then fewer lanes take less time. */
-static __device__ int used_lanes(const Seen *seen)
+/* The pixels that may meet the tile: lines follow its edges along e, if then there are fewer. The
+ * number of lines. */
+static __device__ int shear_pixels(
+	const double f[8][2], const Rectangle *of, const double middle[2], int a, Seen *seen)
 {
+	double along[2];
+	Sheared best, skewed;
+	edges_along(f, along_of(a), along);
+	skew_lines(f, of, middle[1], 0, &best);
+	shear_places(f, of, middle[1], across_of(a), &best);
+	if (fabs(along[0]) < fabs(along[1]) && fabs(along[0]) > 4) { /* of four edges */
+		skew_lines(f, of, middle[1], along[0] / along[1], &skewed);
+		shear_places(f, of, middle[1], across_of(a), &skewed);
+		best = skewed.lines * skewed.places < best.lines * best.places ? skewed : best;
+	}
+	seen->skew = (float)best.skew;
+	seen->shear = (float)best.shear;
+	seen->line = (int)(best.line - middle[0]);
+	seen->place = (int)best.place;
+	seen->places = (int)best.places;
+	return (int)best.lines;
+}
+
+/* Rays of neighbouring pixels are `gap` voxels apart. If that is less than half, several lanes would
+ * add to the same voxel: they take every third pixel or so. If it is a little more than one, some
+ * would be in the same banks: then fewer lanes take less time. */
+template <class Tile> static __device__ void set_lanes(int lines, Seen *seen)
+{
+	const int group = Tile::GROUP;
 	const double gap = fmax(fabs(seen->l[2]), fabs(seen->z[2])) / fabs(seen->a[0]);
-	return gap > 1 && gap < 1.25 ? (int)(15.9 / gap) : LANES / 2;
+	seen->stride = Tile::ADDS && gap < 0.5 ? (int)fmin(ceil(1 / gap), 4.0) : 1;
+	seen->strided = (seen->places + seen->stride - 1) / seen->stride;
+	seen->strided_rate = 1.f / (float)seen->strided;
+	seen->pixels = seen->strided * seen->stride * lines;
+	seen->rate = 1.f / (float)(seen->strided * seen->stride);
+	const double apart = gap * seen->stride;
+	seen->lanes = apart > 1 && apart < 1.5 ? 1 + (int)((group - 1) / apart) : group;
+	const int each = LANES / group * seen->lanes;
+	seen->units = (seen->pixels + each - 1) / each;
 }
 
 /* Bits of the largest pixel of the squares around a rectangle. */
@@ -279,8 +377,8 @@ template <class Tile>
 static __device__ __noinline__ void see(
 	const Tiles *s, int64_t view, const Own &own, int a, Seen *list, Found *found)
 {
-	const KernelView *k = &s->views[view];
-	const bool rows = lines_are_rows(k);
+	const KernelView *k = &s->views[view_number(s, view)];
+	const bool rows = lines_are_rows(s, view);
 	Rectangle of;
 	double at[3], middle[2], f[8][2];
 	project_corners(s, k, own.first, own.size, rows, f);
@@ -288,23 +386,22 @@ static __device__ __noinline__ void see(
 		return;
 	Seen *seen = &list[atomicAdd(&found->count, 1)];
 	if (s->maxima)
-		atomicMax(&found->largest, largest_pixel(s, view, rows, &of));
+		atomicMax(&found->largest, largest_pixel(s, view % s->part, rows, &of));
 	for (int i = 0; i < 3; i++)
 		at[i] = (double)(s->grid.low[i] + own.first[i] + Tile::size(i) / 2);
 	for (int i = 0; i < 2; i++)
 		middle[i] = rint(0.5 * (of.low[i] + of.high[i]));
 	const Rays rays = rays_of(k, middle[rows ? 0 : 1], middle[rows ? 1 : 0]);
 	see_sheets(k, &rays, at, a, rows, seen);
-	shear_places(f, &of, across_of(a), seen);
+	const int lines = shear_pixels(f, &of, middle, a, seen);
 	seen->pitch = (int)(rows ? s->model.columns : s->model.rows);
-	seen->line = (int)(of.low[0] - middle[0]);
+	seen->lines = (int)(rows ? s->model.rows : s->model.columns);
+	seen->edge = -(int)middle[0];
 	seen->middle = (int)middle[1];
-	seen->pixels = seen->places * ((int)(of.high[0] - of.low[0]) + 1);
-	seen->rate = 1.f / (float)seen->places;
-	seen->lanes = used_lanes(seen);
-	seen->parts = (seen->pixels + 2 * seen->lanes - 1) / (2 * seen->lanes);
+	set_lanes<Tile>(lines, seen);
 	seen->axis = a;
-	seen->first = view * s->model.rows * s->model.columns + (int64_t)of.low[0] * seen->pitch;
+	seen->part = (int)(view / s->part);
+	seen->first = view * s->model.rows * s->model.columns + (int64_t)middle[0] * seen->pitch;
 }
 
 /* ---- views of a request ---------------------------------------------------------------------- */
@@ -332,13 +429,20 @@ static inline Tiles tiles_of(const ProjectRequest *what)
 	return s;
 }
 
-/* Bits of the axes that may be dominant in a view. */
+/* Bits of the axes that may be dominant in a view, found for parts of it, in which directions vary
+ * less. */
 static inline int axes_of(const KernelModel *model, const KernelView *k)
 {
-	const Rectangle all = {{0, 0}, {(double)(model->rows - 1), (double)(model->columns - 1)}};
+	const int SIDE = 8;
+	const double high = (double)(model->rows - 1) / SIDE,
+		     wide = (double)(model->columns - 1) / SIDE;
 	int axes = 0;
-	for (int a = 0; a < 3; a++)
-		axes |= may_be_dominant(k, &all, true, a) ? 1 << a : 0;
+	for (int i = 0; i < SIDE * SIDE && axes != ALL; i++) {
+		const int r = i / SIDE, c = i % SIDE;
+		const Rectangle part = {{r * high, c * wide}, {(r + 1) * high, (c + 1) * wide}};
+		for (int a = 0; a < 3; a++)
+			axes |= may_be_dominant(k, &part, true, a) ? 1 << a : 0;
+	}
 	return axes;
 }
 

@@ -9,6 +9,7 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_TILES_H
 
 #include "backend/cuda/kernels/joseph_seen.h"
+#include "backend/cuda/kernels/sheets.h"
 
 /* ---- rays ------------------------------------------------------------------------------------ */
 
@@ -30,16 +31,29 @@ typedef struct {
 	int64_t at;
 } Place;
 
-static __device__ __forceinline__ Place place_of(const Seen &seen, int i)
+/* Quotient and remainder; rate: 1 / by, nearly. */
+static __device__ __forceinline__ int2 divided(int i, int by, float rate)
 {
-	int line = (int)((float)i * seen.rate), place = i - line * seen.places;
-	if (place < 0 || place >= seen.places) {
-		line += place < 0 ? -1 : 1;
-		place = i - line * seen.places;
+	const int whole = (int)((float)i * rate), rest = i - whole * by;
+	const int more = rest < 0 ? -1 : rest >= by ? 1 : 0;
+	return make_int2(whole + more, rest - more * by);
+}
+
+template <class Tile> static __device__ __forceinline__ Place place_of(const Seen &seen, int i)
+{
+	const int2 at =
+		divided(i, Tile::ADDS ? seen.strided * seen.stride : seen.places, seen.rate);
+	int line = at.x, place = at.y;
+	if (Tile::ADDS) {
+		const int2 lane = divided(place, seen.strided, seen.strided_rate);
+		place = lane.y * seen.stride + lane.x;
+		i = place < seen.places ? i : seen.pixels;
 	}
 	place += seen.place + __float2int_rn(seen.shear * (float)line);
-	return Place{line + seen.line, place - seen.middle,
-		i < seen.pixels && (unsigned)place < (unsigned)seen.pitch
+	line += seen.line + __float2int_rn(seen.skew * (float)(place - seen.middle));
+	return Place{line, place - seen.middle,
+		i < seen.pixels && (unsigned)place < (unsigned)seen.pitch &&
+				(unsigned)(line - seen.edge) < (unsigned)seen.lines
 			? seen.first + ((int64_t)line * seen.pitch + place)
 			: -1};
 }
@@ -122,13 +136,17 @@ static __device__ __forceinline__ void each_sample(Path p, const Use &use)
 		p.origin += 4u * SA;
 	}
 	__syncwarp();
-#pragma unroll 1
-	for (; p.n > 0; p.n--) {
-		use(sample_of<Tile, A>(fmaf(p.k, p.b_k, p.b), fmaf(p.k, p.e_k, p.e), p.origin),
-			Constant<0>());
-		p.k += 1;
-		p.origin += (unsigned)SA;
+	float b = fmaf(p.k, p.b_k, p.b), e = fmaf(p.k, p.e_k, p.e);
+	if (p.n & 2) {
+		use(sample_of<Tile, A>(b, e, p.origin), Constant<0>());
+		use(sample_of<Tile, A>(b + p.b_k, e + p.e_k, p.origin), Constant<SA>());
+		b = fmaf(2, p.b_k, b);
+		e = fmaf(2, p.e_k, e);
+		p.origin += 2u * SA;
 	}
+	__syncwarp();
+	if (p.n & 1)
+		use(sample_of<Tile, A>(b, e, p.origin), Constant<0>());
 	__syncwarp();
 }
 
@@ -139,17 +157,18 @@ template <class Tile, class Use>
 static __device__ __forceinline__ void each_ray(
 	const Seen *seen, int count, int *next, const Use &use)
 {
-	const int lane = threadIdx.x % (LANES / 2), half = threadIdx.x / (LANES / 2) % 2;
+	constexpr int GROUP = Tile::GROUP, GROUPS = LANES / GROUP;
+	const int lane = threadIdx.x % GROUP, group = threadIdx.x / GROUP % GROUPS;
 	int before = 0;
 	for (int v = 0; v < count;) {
 		int i = threadIdx.x % LANES ? 0 : atomicAdd(next, 1);
 		i = __shfl_sync(~0u, i, 0);
-		for (; v < count && i >= before + seen[v].parts; v++)
-			before += seen[v].parts;
+		for (; v < count && i >= before + seen[v].units; v++)
+			before += seen[v].units;
 		if (v == count)
 			break;
 		const int axis = seen[v].axis, lanes = seen[v].lanes;
-		i = lane < lanes ? ((i - before) * 2 + half) * lanes + lane : seen[v].pixels;
+		i = lane < lanes ? ((i - before) * GROUPS + group) * lanes + lane : seen[v].pixels;
 		if constexpr (Tile::AXES == UPRIGHT)
 			use(Constant<2>(), seen[v], i);
 		else if (axis == 0)
@@ -161,6 +180,48 @@ static __device__ __forceinline__ void each_ray(
 	}
 }
 
+/* ---- rotations ------------------------------------------------------------------------------- */
+
+/* Voxel (x, y) rotated i times: a quarter of a circle moves it to (n - 1 - y, x). */
+static __device__ __forceinline__ int2 rotated(const Tiles *s, int i, int x, int y)
+{
+	const int across = s->n[0] - 1 - x, down = s->n[1] - 1 - y;
+	switch (i * s->quarters & 3) {
+	case 1:
+		return make_int2(down, x);
+	case 2:
+		return make_int2(across, down);
+	case 3:
+		return make_int2(y, across);
+	default:
+		return make_int2(x, y);
+	}
+}
+
+/* Whether voxel (x, y) of the region, rotated i times, is no other one: rotations coincide in the
+ * middle of odd grids. */
+template <int PARTS>
+static __device__ __forceinline__ bool is_own(const Tiles *s, int i, int x, int y)
+{
+	return PARTS == 1 || 2 * y + 1 != s->n[1] ||
+	       (i == 0 && (PARTS == 2 || 2 * x + 1 == s->n[0]));
+}
+
+/* From the pixel of a view to that of the view rotated i times. */
+template <int PARTS>
+static __device__ __forceinline__ int64_t rotated_view(const Tiles *s, const Seen &seen, int i)
+{
+	return i == 0 ? 0
+		      : (((seen.part + i) % PARTS) - seen.part) *
+				(s->part * s->model.rows * s->model.columns);
+}
+
+/* Axis A after i rotations. */
+template <int PARTS> static __device__ __forceinline__ constexpr int rotated_axis(int a, int i)
+{
+	return PARTS == 4 && i % 2 == 1 && a < 2 ? 1 - a : a;
+}
+
 /* ---- a block --------------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ Own own_tile(const Tiles *s)
@@ -169,7 +230,7 @@ static __device__ __forceinline__ Own own_tile(const Tiles *s)
 	Own own;
 	for (int a = 0; a < 3; a++) {
 		own.first[a] = block[a] * s->step[a];
-		own.size[a] = min(s->step[a], s->n[a] - own.first[a]);
+		own.size[a] = min(s->step[a], s->region[a] - own.first[a]);
 	}
 	return own;
 }
@@ -181,7 +242,7 @@ static __device__ __forceinline__ void each_view(const Tiles *s, const Own &own,
 	const Begin &begin, const Use &use, const End &end)
 {
 	__shared__ Found found;
-	Seen *list = (Seen *)((char *)memory + Tile::SIZE * Tile::BYTES);
+	Seen *list = (Seen *)((char *)memory + Tile::COPIES * Tile::SIZE * Tile::BYTES);
 	for (int64_t done = 0; done < s->count; done += s->at_once) {
 		const int count = Tile::LISTS * (int)min((int64_t)s->at_once, s->count - done);
 		__syncthreads();
@@ -204,16 +265,49 @@ static __device__ __forceinline__ void each_view(const Tiles *s, const Own &own,
 /* Bytes of shared memory of a block. */
 template <class Tile> static constexpr int tile_bytes()
 {
-	return (int)(Tile::SIZE * Tile::BYTES + VIEWS * Tile::LISTS * sizeof(Seen));
+	return (int)(Tile::COPIES * Tile::SIZE * Tile::BYTES +
+		     Tile::VIEWS * Tile::LISTS * sizeof(Seen));
 }
 
-/* Divides the box into tiles of nearly the same size; the number of blocks. */
+/* `quarter` or `half` of RayClass, if all views and all of x and y are requested; else 0. */
+template <int PARTS> static int rotation_of(const ProjectRequest *what)
+{
+	const Plan *plan = what->plan;
+	bool whole = what->first == 0 && what->count == plan->scan->count;
+	for (int a = 0; a < 2; a++)
+		whole = whole && what->box.low[a] == 0 && what->box.high[a] == plan->grid.n[a];
+	return !whole ? 0 : PARTS == 4 ? plan->rays.quarter : plan->rays.half;
+}
+
+/* The region that remains when rotated tiles are projected together. */
+template <int PARTS> static void rotate_tiles(const ProjectRequest *what, Tiles *s)
+{
+	s->quarters = PARTS == 4 ? what->plan->rays.quarter : PARTS == 2 ? 2 : 0;
+	s->apart = what->count / PARTS;
+	s->region[0] = PARTS == 4 ? (s->n[0] + 1) / 2 : s->n[0];
+	s->region[1] = PARTS > 1 ? (s->n[1] + 1) / 2 : s->n[1];
+	s->region[2] = s->n[2];
+}
+
+/* The views from `first` on of each part. */
+template <int PARTS>
+static void take_views(const KernelView *views, int64_t first, int64_t count, Tiles *s)
+{
+	s->views = views + first;
+	s->part = count;
+	s->count = PARTS * count;
+}
+
+/* Divides the box into tiles of nearly the same size, and the views; the number of blocks. */
 template <class Tile> static dim3 tile_blocks(Tiles *s)
 {
 	unsigned blocks[3];
+	const int64_t most = min(s->at_once, (int)Tile::VIEWS),
+		      times = (s->count + most - 1) / most;
+	s->at_once = (int)((s->count + times - 1) / times);
 	for (int a = 0; a < 3; a++) {
-		blocks[a] = cuda_blocks(s->n[a], Tile::size(a), 65535);
-		s->step[a] = (int)cuda_blocks(s->n[a], blocks[a], 1 << 30);
+		blocks[a] = cuda_blocks(s->region[a], Tile::size(a), 65535);
+		s->step[a] = (int)cuda_blocks(s->region[a], blocks[a], 1 << 30);
 	}
 	return dim3(blocks[0], blocks[1], blocks[2]);
 }
@@ -224,6 +318,30 @@ template <class Tile> static bool tiles_are_large(const tomos_backend *backend, 
 	const dim3 blocks = tile_blocks<Tile>(&s);
 	return cuda_has_shared(tile_bytes<Tile>()) &&
 	       (int64_t)blocks.x * blocks.y * blocks.z >= 3 * (int64_t)device_of(backend)->sms;
+}
+
+/* Distances of neighbouring rows of rays in sheets, in voxels, for which the kernel of such rays is
+ * faster: the least one, or their ratio and their sum. */
+typedef struct {
+	double least, ratio, sum;
+} Rows;
+
+/* Whether rays are in sheets, of which `kernel` makes use, and that is faster: there are few tiles,
+ * or rows are everywhere nearly as far apart as voxels, or much nearer. */
+template <class Tile>
+static bool sheets_are_faster(
+	const ProjectRequest *what, const CudaKernel *kernel, const Rows &rows)
+{
+	const int64_t enough = 400; /* tiles */
+	CudaNotes notes;
+	double least, most;
+	Tiles s = tiles_of(what);
+	rotate_tiles<Tile::PARTS>(what, &s);
+	s.count = what->count;
+	const dim3 blocks = tile_blocks<Tile>(&s);
+	return kernel->applies(what, &notes) && sheet_views(what, &least, &most) &&
+	       ((int64_t)blocks.x * blocks.y * blocks.z < enough || least < rows.least ||
+		       (most <= rows.ratio * least && least + most <= rows.sum));
 }
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_UPRIGHT_H
 #define TOMOS_BACKEND_CUDA_KERNELS_UPRIGHT_H
 
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/kernels/sheets.h"
 #include "kernel/ray.h"
 
 /* The rays of a detector column, for their dominant axis (0: x, 1: y). In plane k of that axis,
@@ -58,14 +58,5 @@ static __device__ float step_of(
 	KernelRay ray = kernel_ray(grid, k, row, column);
 	return (float)(ray.length / fabs(ray.direction[axis]));
 }
-
-/* Whether the rays of all views of a request are in sheets, with dominant axis x or y. least,
- * most: range of the distance of neighbouring rows inside the box, in voxels. */
-bool sheet_views(const ProjectRequest *what, double *least, double *most);
-/* Number of columns to either side of a voxel's projection whose sheets can pass within one
- * voxel: the largest shift of the projection per voxel along x or y. 0 if there are no sheets or
- * too many columns. *gap, *most: range of the distance of rows, in voxels.
- */
-double sheet_reach(const ProjectRequest *what, double *gap, double *most);
 
 #endif

@@ -274,8 +274,9 @@ template <class Pixel> static bool is_circle(const ProjectRequest *what, CudaNot
 	const Plan *plan = what->plan;
 	const int64_t *n = plan->grid.n;
 	const Box *box = &what->box;
-	bool whole = box->low[0] == 0 && box->low[1] == 0 && box->high[0] == n[0] &&
-		     box->high[1] == n[1] && what->first == 0 && what->count == plan->scan->count;
+	bool whole = plan->rays.source == TOMOS_POINT && box->low[0] == 0 && box->low[1] == 0 &&
+		     box->high[0] == n[0] && box->high[1] == n[1] && what->first == 0 &&
+		     what->count == plan->scan->count;
 	found->direction = !whole ? 0 : PARTS<Pixel> == 4 ? plan->rays.quarter : plan->rays.half;
 	found->size = found->direction != 0 ? tile_size(what) : NO_TILES;
 	return found->size != NO_TILES &&
