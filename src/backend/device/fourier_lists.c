@@ -194,23 +194,26 @@ static void sort_segments(Sorted *s, const Found *found, int64_t count, int64_t 
 	s->first[0] = 0;
 }
 
+static PointChunk *add_chunk(PointLists *lists, int64_t tile, int64_t across, int64_t segment)
+{
+	PointChunk *chunk = &lists->chunks[lists->chunk_count++];
+	*chunk = (PointChunk){.tile = {(int)(tile % across), (int)(tile / across)},
+		.segment = (int)segment,
+		.part = -1};
+	return chunk;
+}
+
 /* The chunks of a tile; one without points if it has none. */
 static void cut_tile(Sorted *s, int64_t tile, int64_t across)
 {
 	PointLists *lists = s->lists;
 	const int first = lists->chunk_count;
-	PointChunk *chunk = NULL;
-	for (int64_t i = s->first[tile]; i < s->first[tile + 1] || !chunk; i++) {
-		if (!chunk || chunk->points >= FOURIER_CHUNK) {
-			chunk = &lists->chunks[lists->chunk_count++];
-			*chunk = (PointChunk){.tile = {(int)(tile % across), (int)(tile / across)},
-				.segment = (int)i,
-				.part = -1};
-		}
-		if (s->first[tile] == s->first[tile + 1])
-			break;
+	PointChunk *chunk = add_chunk(lists, tile, across, s->first[tile]);
+	for (int64_t i = s->first[tile]; i < s->first[tile + 1]; i++) {
 		PointSegment *g = &lists->segments[i];
 		int points = g->begin - g->from;
+		if (chunk->points >= FOURIER_CHUNK)
+			chunk = add_chunk(lists, tile, across, i);
 		g->begin = chunk->points;
 		chunk->points += points;
 		chunk->segments++;
