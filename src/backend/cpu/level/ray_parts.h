@@ -1,5 +1,5 @@
-/* Parts of the volume in the views of a request: which rays cross them, and which of those belong to
- * the part's axis. */
+/* Parts of the volume in the views of a request: which rays cross them, and which of those belong
+ * to the part's axis. */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_RAY_PARTS_H
 #define TOMOS_BACKEND_CPU_LEVEL_RAY_PARTS_H
 
