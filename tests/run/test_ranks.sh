@@ -34,7 +34,6 @@ fi
 near "cone, SIRT, view groups" 3 1e-6 recon ../cone.h5 -q --method sirt --iterations 5 -o v.npy
 several=()
 
-near "cone, CGLS, groups as found best" 3 1e-5 recon ../cone.h5 -q --method cgls --iterations 20 -o v.npy
 
 # One checkpoint, whatever the number of ranks: others find nothing left to do, and go on.
 goes_on="recon cone.h5 --method cgls --checkpoint state"
