@@ -30,6 +30,9 @@ awk "BEGIN {exit !(\"$bytes\" != \"\" && $bytes + 0 <= 1.05 * 2 * 40 * 40 * 29 *
 if [ -e "$build/libtomos_opencl.so" ] && "$tomos" info devices | grep -q '^opencl *opencl:'; then
 	export POCL_CACHE_DIR=$build/pocl
 	near "cone, FDK, view groups, on a device" 3 1e-6 recon ../cone.h5 -q --backend opencl -o v.npy
+	several=(--view-groups 1)
+	near "cone, SIRT, on a device" 3 1e-6 recon ../cone.h5 -q --method sirt --iterations 3 --backend opencl -o v.npy
+	several=(--view-groups 3)
 fi
 near "cone, SIRT, view groups" 3 1e-6 recon ../cone.h5 -q --method sirt --iterations 5 -o v.npy
 several=()
