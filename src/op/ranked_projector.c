@@ -15,9 +15,9 @@ typedef struct {
 	Plan plan; /* the whole grid; views limited to the band */
 	int forward, back;
 	Box box;
-	int64_t rows;         /* of the band in each view */
-	float *band;          /* in the memory of the backend */
-	float *scratch;       /* likewise, if that is not the host's: for the longest stretch */
+	int64_t rows; /* of the band in each view */
+	float *band;  /* in the memory of the backend */
+	float *stage; /* host memory for the rows of a chunk, if that of the backend is another */
 	RowExchange exchange; /* of rows with other slabs */
 	int64_t *edges;       /* which slices of its slab each rank has, */
 	float *whole;         /* and memory for all of them; NULL: this rank has all */
@@ -41,14 +41,11 @@ static tomos_status make_buffers(RankedProjector *p, const tomos_op *op)
 {
 	const Ranked *r = ranked_of(op->domain.backend);
 	const BackendMemory *memory = r->inner->type->memory;
-	const Stretches *owned = &p->exchange.owned;
-	int64_t columns = op->range.shape[2], longest = 0;
-	for (int64_t i = 0; i < owned->count; i++)
-		longest = max64(longest, owned->list[i].count);
+	int64_t columns = op->range.shape[2], rows = max64(p->rows, op->range.shape[1]);
+	int64_t views = op->range.shape[0] / p->exchange.chunks + 1;
 	TRY(rows_buffers(&p->exchange));
-	if (r->inner->device != 0 && longest > 0)
-		TRY(memory->alloc(
-			r->inner, &p->scratch, longest * columns, "rows of another rank"));
+	if (r->inner->device != 0)
+		TRY(mem_alloc(&p->stage, views * rows * columns, sizeof(float), "rows of ranks"));
 	return memory->alloc(
 		r->inner, &p->band, op->range.shape[0] * p->rows * columns, "a band of rows");
 }
@@ -66,56 +63,73 @@ static RowExchange make_exchange(tomos_op *op, const SlabGroup *group, int slabs
 
 /* ---- moving rows ---------------------------------------------------------------------------- */
 
-/* Between host memory and the vector that has the rows of a chunk: the band, or what this rank
- * owns. `mine`: only rows that this slab both reaches and owns. */
-static tomos_status move_rows(const tomos_op *op, const Stretches *s, int chunk, float *vector,
-	bool band, bool down, bool mine)
+/* The rows of a chunk of a vector, in the memory of the backend: the band, or what this rank owns.
+ * Memory of a device is copied at once to host memory, or from it. */
+typedef struct {
+	float *at, *host;
+	int64_t rows, first; /* of a view; the first view */
+	int64_t floats;
+	bool band;
+} ChunkRows;
+
+static ChunkRows chunk_rows(const tomos_op *op, int chunk, const float *vector, bool band)
+{
+	const RankedProjector *p = op->own;
+	const ViewRange views = rows_chunk(&p->exchange, chunk);
+	int64_t rows = band ? p->rows : op->range.shape[1], columns = op->range.shape[2];
+	float *at = (float *)(uintptr_t)vector + views.first * rows * columns;
+	return (ChunkRows){at, p->stage ? p->stage : at, rows, views.first,
+		views.count * rows * columns, band};
+}
+
+static tomos_status chunk_copy(const tomos_op *op, const ChunkRows *c, bool down)
 {
 	const RankedProjector *p = op->own;
 	const Ranked *r = ranked_of(op->domain.backend);
-	int64_t columns = op->range.shape[2], rows = band ? p->rows : op->range.shape[1];
+	return p->stage ? host_copy(r->inner, c->at, c->host, c->floats, down) : TOMOS_OK;
+}
+
+/* What is done with the rows of a stretch. */
+typedef enum { ROWS_TAKE, ROWS_PUT, ROWS_ADD } RowMove;
+
+static void move_row(float *rows, float *buffer, int64_t count, RowMove move)
+{
+	if (move == ROWS_TAKE)
+		memcpy(buffer, rows, (size_t)count * sizeof *rows);
+	else if (move == ROWS_PUT)
+		memcpy(rows, buffer, (size_t)count * sizeof *rows);
+	else
+		for (int64_t i = 0; i < count; i++)
+			rows[i] += buffer[i];
+}
+
+/* Between the rows of a chunk and the buffer of stretches. `mine`: only rows that this slab both
+ * reaches and owns. */
+static void move_rows(const tomos_op *op, const Stretches *s, int chunk, const ChunkRows *c,
+	RowMove move, bool mine)
+{
+	const RankedProjector *p = op->own;
+	int64_t columns = op->range.shape[2];
 	int slab = slab_number(&p->exchange.group);
 	float *host = s->host + s->starts[chunk].row * columns;
 	for (int64_t i = s->starts[chunk].index; i < s->starts[chunk + 1].index; i++) {
 		const Stretch *one = &s->list[i];
-		float *at = vector + (one->view * rows + (band ? one->band : one->own)) * columns;
+		int64_t row = (one->view - c->first) * c->rows + (c->band ? one->band : one->own);
 		if (!mine || one->slab == slab)
-			TRY(host_copy(r->inner, at, host, one->count * columns, down));
+			move_row(c->host + row * columns, host, one->count * columns, move);
 		host += one->count * columns;
 	}
-	return TOMOS_OK;
-}
-
-/* y += the rows of one stretch, in the memory of the backend. */
-static tomos_status add_rows(const tomos_op *op, const Stretch *one, float *from, float *y)
-{
-	const Ranked *r = ranked_of(op->domain.backend);
-	const RankedProjector *p = op->own;
-	int64_t columns = op->range.shape[2], count = one->count * columns;
-	float *to = y + (one->view * op->range.shape[1] + one->own) * columns;
-	if (one->slab == slab_number(&p->exchange.group)) {
-		from = p->band + (one->view * p->rows + one->band) * columns;
-	} else if (p->scratch) {
-		TRY(host_copy(r->inner, p->scratch, from, count, false));
-		from = p->scratch;
-	}
-	return r->inner->type->vector->axpy(r->inner, count, 1, from, to);
 }
 
 /* The rows of a chunk: first those of this slab, then the others in the order of the slabs. */
 static tomos_status add_chunk(const tomos_op *op, int chunk, float *y)
 {
 	const RankedProjector *p = op->own;
-	const Stretches *reached = &p->exchange.reached, *owned = &p->exchange.owned;
-	float *from = owned->host + owned->starts[chunk].row * op->range.shape[2];
-	for (int64_t i = reached->starts[chunk].index; i < reached->starts[chunk + 1].index; i++)
-		if (reached->list[i].slab == slab_number(&p->exchange.group))
-			TRY(add_rows(op, &reached->list[i], NULL, y));
-	for (int64_t i = owned->starts[chunk].index; i < owned->starts[chunk + 1].index; i++) {
-		TRY(add_rows(op, &owned->list[i], from, y));
-		from += owned->list[i].count * op->range.shape[2];
-	}
-	return TOMOS_OK;
+	const ChunkRows c = chunk_rows(op, chunk, y, false);
+	memset(c.host, 0, (size_t)c.floats * sizeof *c.host);
+	move_rows(op, &p->exchange.reached, chunk, &c, ROWS_ADD, true);
+	move_rows(op, &p->exchange.owned, chunk, &c, ROWS_ADD, false);
+	return chunk_copy(op, &c, false);
 }
 
 /* ---- projection ----------------------------------------------------------------------------- */
@@ -164,7 +178,9 @@ static tomos_status forward_chunks(const tomos_op *op, int power, float *slab, f
 	for (int c = 0; c < x->chunks; c++) {
 		TRY(project_chunk(op, FORWARD, power, c, slab));
 		TRY(vector_sync(&op->range));
-		TRY(move_rows(op, &x->reached, c, p->band, true, true, false));
+		const ChunkRows rows = chunk_rows(op, c, p->band, true);
+		TRY(chunk_copy(op, &rows, true));
+		move_rows(op, &x->reached, c, &rows, ROWS_TAKE, false);
 		if (c > 0)
 			TRY(rows_wait(x));
 		rows_send(x, c, true);
@@ -179,9 +195,11 @@ static tomos_status forward_chunks(const tomos_op *op, int power, float *slab, f
 static tomos_status take_rows(const tomos_op *op, int chunk, const float *y)
 {
 	const RankedProjector *p = op->own;
-	float *from = (float *)(uintptr_t)y;
-	TRY(move_rows(op, &p->exchange.owned, chunk, from, false, true, false));
-	return move_rows(op, &p->exchange.reached, chunk, from, false, true, true);
+	const ChunkRows c = chunk_rows(op, chunk, y, false);
+	TRY(chunk_copy(op, &c, true));
+	move_rows(op, &p->exchange.owned, chunk, &c, ROWS_TAKE, false);
+	move_rows(op, &p->exchange.reached, chunk, &c, ROWS_TAKE, true);
+	return TOMOS_OK;
 }
 
 /* While a chunk is back projected, the rows of the next one are sent. */
@@ -189,21 +207,19 @@ static tomos_status adjoint_chunks(const tomos_op *op, int power, const float *y
 {
 	RankedProjector *p = op->own;
 	RowExchange *x = &p->exchange;
-	const Ranked *r = ranked_of(op->domain.backend);
 	TRY(take_rows(op, 0, y));
 	rows_send(x, 0, false);
 	for (int c = 0; c < x->chunks; c++) {
-		const ViewRange views = rows_chunk(x, c);
-		int64_t view = p->rows * x->columns;
 		bool more = c + 1 < x->chunks;
 		if (more)
 			TRY(take_rows(op, c + 1, y));
 		TRY(rows_wait(x));
 		if (more)
 			rows_send(x, c + 1, false);
-		TRY(r->inner->type->vector->fill(
-			r->inner, views.count * view, 0, p->band + views.first * view));
-		TRY(move_rows(op, &x->reached, c, p->band, true, false, false));
+		const ChunkRows rows = chunk_rows(op, c, p->band, true);
+		memset(rows.host, 0, (size_t)rows.floats * sizeof *rows.host);
+		move_rows(op, &x->reached, c, &rows, ROWS_PUT, false);
+		TRY(chunk_copy(op, &rows, false));
 		TRY(project_chunk(op, ADJOINT, power, c, slab));
 	}
 	return TOMOS_OK;
@@ -225,7 +241,6 @@ static tomos_status forward(const tomos_op *op, int power, const float *x, float
 {
 	float *slab = (float *)(uintptr_t)x;
 	TRY(gather_slab(op, x, &slab));
-	TRY(vector_fill(&op->range, 0, y));
 	return end_rows(op, forward_chunks(op, power, slab, y));
 }
 
@@ -255,8 +270,7 @@ static void ranked_free(tomos_op *op)
 	plan_free(&p->plan);
 	if (p->band)
 		r->inner->type->memory->release(r->inner, p->band);
-	if (p->scratch)
-		r->inner->type->memory->release(r->inner, p->scratch);
+	mem_free(p->stage);
 	rows_free(&p->exchange);
 	if (p->whole)
 		r->inner->type->memory->release(r->inner, p->whole);

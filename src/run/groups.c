@@ -33,32 +33,6 @@ static int64_t least_groups(const FileRun *r, int64_t ranks)
 	return 2 * slabs >= useful ? ranks / slabs : 1;
 }
 
-/* Time of an iteration of a rank, in voxel updates for each voxel of a slice. A slab takes as long
- * as if it had some slices more, and a float that is sent as long as `price` updates; both as
- * measured (doc/lab-notes.md). */
-static double iteration_cost(const FileRun *r, int64_t ranks, int64_t groups)
-{
-	bool device = r->backend && r->backend->device != 0;
-	double besides = device ? 16 : 64, price = device ? 200 : 4;
-	double slices = (double)(r->slices * groups) / (double)ranks;
-	double views = (double)r->prepared->geometry->count / (double)groups;
-	double moved = 2 * slices * (1 - 1 / (double)groups); /* slices gathered, and summed */
-	return 2 * views * (slices + besides) + price * moved;
-}
-
-/* Iterative methods have thick slabs, as long as these are a small part of the memory. */
-static int64_t best_groups(const FileRun *r, int64_t ranks, int64_t least)
-{
-	double slice = (double)r->grid.n[0] * (double)r->grid.n[1] * sizeof(float);
-	int64_t best = least, most = min64(ranks, r->prepared->geometry->count);
-	for (int64_t g = least + 1; g <= most; g++)
-		if (ranks % g == 0 &&
-			4 * slice * (double)(r->slices * g) / (double)ranks <= r->least_memory &&
-			iteration_cost(r, ranks, g) < iteration_cost(r, ranks, best))
-			best = g;
-	return best;
-}
-
 tomos_status run_view_groups(const FileRun *r, int64_t ranks, int64_t *groups)
 {
 	const char *why = why_all_views(r);
@@ -75,8 +49,7 @@ tomos_status run_view_groups(const FileRun *r, int64_t ranks, int64_t *groups)
 	if (asked > 0 || why)
 		return TOMOS_OK;
 	int64_t least = least_groups(r, ranks);
-	least = least <= views ? least : 1;
-	*groups = r->iterates ? best_groups(r, ranks, least) : least;
+	*groups = least <= views ? least : 1;
 	return TOMOS_OK;
 }
 

@@ -101,15 +101,12 @@ typedef struct {
 	char place[PLACE_LENGTH];
 } DevicePlace;
 
-tomos_status run_share_device(FileRun *r)
+tomos_status run_share_device(const FileRun *r)
 {
 	DevicePlace mine, *all;
-	double memory = -r->memory;
 	int sharers = 0;
 	if (comm_size(r->comm) == 1)
 		return TOMOS_OK;
-	TRY(comm_largest(r->comm, &memory, 1));
-	r->least_memory = -memory;
 	TRY(mem_alloc(&all, comm_size(r->comm), sizeof *all, "the devices of ranks"));
 	mine.node = r->comm->node;
 	tomos_status named = backend_place(r->backend, mine.place);

@@ -108,7 +108,7 @@ static tomos_status open_run(FileRun *r)
 	opening_begin(&r->opening, job, r->comm);
 	TRY(tomos_prepared_open(&r->whole, job, r->progress));
 	r->prepared = r->whole;
-	r->memory = r->least_memory = planned_memory(r->options.memory, r->comm);
+	r->memory = planned_memory(r->options.memory, r->comm);
 	TRY(choose_method(r));
 	TRY(tomos_grid_for(&r->grid, r->prepared->geometry, job->grid));
 	TRY(range_parse("rows", r->options.rows, r->grid.n[2], &r->first_slice, &end));

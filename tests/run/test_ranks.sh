@@ -30,11 +30,13 @@ awk "BEGIN {exit !(\"$bytes\" != \"\" && $bytes + 0 <= 1.05 * 2 * 40 * 40 * 29 *
 if [ -e "$build/libtomos_opencl.so" ] && "$tomos" info devices | grep -q '^opencl *opencl:'; then
 	export POCL_CACHE_DIR=$build/pocl
 	near "cone, FDK, view groups, on a device" 3 1e-6 recon ../cone.h5 -q --backend opencl -o v.npy
+	several=(--view-groups 1)
+	near "cone, SIRT, on a device" 3 1e-6 recon ../cone.h5 -q --method sirt --iterations 3 --backend opencl -o v.npy
+	several=(--view-groups 3)
 fi
 near "cone, SIRT, view groups" 3 1e-6 recon ../cone.h5 -q --method sirt --iterations 5 -o v.npy
 several=()
 
-near "cone, CGLS, groups as found best" 3 1e-5 recon ../cone.h5 -q --method cgls --iterations 20 -o v.npy
 
 # One checkpoint, whatever the number of ranks: others find nothing left to do, and go on.
 goes_on="recon cone.h5 --method cgls --checkpoint state"
