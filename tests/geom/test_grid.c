@@ -273,7 +273,7 @@ static void test_origin_behind(void **state)
 }
 
 #define TESTS(T) \
-	T(test_centred), T(test_check), T(test_for_defaults), T(test_for_rows), T(test_for_offset), \
-		T(test_for_helix), \
-		T(test_for_options), T(test_for_rejected), T(test_origin_behind)
+	T(test_centred), T(test_check), T(test_for_defaults), T(test_for_rows), \
+		T(test_for_offset), T(test_for_helix), T(test_for_options), T(test_for_rejected), \
+		T(test_origin_behind)
 TEST_MAIN(TESTS, NULL, NULL)
