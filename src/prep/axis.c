@@ -303,6 +303,7 @@ static tomos_status find_by(
 	case VO:
 		TRY(axis_wedge(p, &answer));
 		axis->vo = answer.column;
+		answer.error = hypot(answer.error, COMMON_HALF_TURN);
 		break;
 	case SHARPNESS:
 		TRY(find_sharpest(p, full_turn, given, axis, &answer));
@@ -364,6 +365,16 @@ static tomos_status find_in(
 	return TOMOS_OK;
 }
 
+/* What the ends of uneven views leave out of half a turn puts the two ends beside each other that
+ * ought to be mirror images: an error of about this angle times the distance of parts of the object
+ * from the axis. */
+static double ends_error(const AxisProblem *even)
+{
+	int64_t n = even->data->shape[0];
+	double arc = (even->angles[n - 1] - even->angles[0]) * (double)n / (double)(n - 1);
+	return fmax(M_PI - arc, 0) * (double)even->data->shape[2] / 8;
+}
+
 static tomos_status find_half(const AxisProblem *p, const tomos_axis_options *o, int method,
 	int half, tomos_axis *axis, bool *uneven)
 {
@@ -373,6 +384,8 @@ static tomos_status find_half(const AxisProblem *p, const tomos_axis_options *o,
 	if (status == TOMOS_OK)
 		status = find_in(&part, o, method, axis);
 	*uneven = even.data != NULL;
+	if (status == TOMOS_OK && *uneven)
+		axis->error = fmax(axis->error, ends_error(&part));
 	axis_even_free(&even);
 	return status;
 }

@@ -6,7 +6,10 @@
  * detectors, have more errors in common. */
 #define SURELY 2
 #define SURELY_FEW 4
-#define WORSE 1.005 /* residual relative to that of the pose as given, of a pose that is rejected */
+/* Residual relative to that of the pose as given, of a pose that is rejected; of pairs in another
+ * row, which see another part of the object. */
+#define WORSE 1.005
+#define WORSE_ROW 1.5
 
 /* What the projections contradict each other by: pairs of the midplane, and planes. The axis is
  * fitted to the pairs. */
@@ -77,7 +80,9 @@ tomos_status search_accept(Search *s)
 		return TOMOS_OK;
 	take_given(&given);
 	TRY(contradiction(&given, &nominal));
-	if (found.pairs <= WORSE * nominal.pairs && found.planes <= WORSE * nominal.planes)
+	bool other_row = fabs(s->pose[POSE_ROW] - given.pose[POSE_ROW]) > 1;
+	if (found.pairs <= (other_row ? WORSE_ROW : WORSE) * nominal.pairs &&
+		found.planes <= WORSE * nominal.planes)
 		return TOMOS_OK;
 	given.after = nominal.pairs;
 	*s = given;

@@ -1,5 +1,5 @@
-/* The pose of a detector from planes that views have in common, and pairs on the midplane that these
- * give. */
+/* The pose of a detector from planes that views have in common, and from pairs on the midplane that
+ * these give. */
 #include <string.h>
 #include "prep/pose_search.h"
 

@@ -172,6 +172,10 @@ has "its message" err "--axis-range has no effect: --axis sets the axis"
 check "where to look for the axis of a helix" 2 recon bare.npy --geometry helix --arc 360 --source-axis 6 \
 	--source-detector 9 --axis-method vo -o x2.h5
 has "its message" err "--axis-method has no effect: the axis of a helix scan is not searched for"
+check "a laminography scan" 0 project random --geometry laminography --tilt 35 --arc 360 --views 60 --columns 48 --rows 32 \
+	--axis 25.3 -o tilted.npy
+check "its axis" 0 center tilted.npy --geometry laminography --tilt 35 --arc 360
+has "where it is" out "axis at column 25.3"
 check "threads give the same" 0 recon s.h5 --threads 1 $voxel -o fbp1.h5
 check "bit for bit" 0 compare fbp.h5 fbp1.h5 --max 0
 check "wrong truth" 1 recon s.h5 --compare ball.npy -o x2.h5

@@ -192,17 +192,17 @@ static double uneven_angle(int kind, int64_t i, int64_t views, double arc)
 static void uneven_angles(void **state)
 {
 	(void)state;
-	enum { VIEWS = 360, KINDS = 4 };
+	enum { MOST = 360, KINDS = 4 };
 	for (int k = 0; k < 2 * KINDS; k++)
 		for (int m = 0; m < 3; m++) {
 			static const char *const methods[] = {"auto", "pairs", "vo"};
 			tomos_axis_options o = tomos_axis_defaults();
 			tomos_axis axis = {.bytes = sizeof axis};
-			double *angles = malloc(VIEWS * sizeof *angles),
-			       arc = k < KINDS ? 180 : 360;
-			for (int64_t i = 0; i < VIEWS; i++)
-				angles[i] = M_PI / 180 * uneven_angle(k % KINDS, i, VIEWS, arc);
-			Scene s = scene_at(angles, VIEWS, 1, COLUMNS, 61.3, arc, 46);
+			int64_t views = k % KINDS == 2 ? MOST / 2 : MOST;
+			double *angles = malloc(MOST * sizeof *angles), arc = k < KINDS ? 180 : 360;
+			for (int64_t i = 0; i < views; i++)
+				angles[i] = M_PI / 180 * uneven_angle(k % KINDS, i, views, arc);
+			Scene s = scene_at(angles, views, 1, COLUMNS, 61.3, arc, 46);
 			o.axis_method = methods[m];
 			tomos_status status =
 				tomos_axis_find(&axis, NULL, &s.array, s.angles, &o, NULL);
@@ -213,7 +213,8 @@ static void uneven_angles(void **state)
 			OK(status);
 			printf("  kind %d, %g degrees, %s: off by %+.4f, standard error %.4f\n",
 				k % KINDS, arc, methods[m], axis.column - 61.3, axis.error);
-			assert_value("axis", axis.column, 61.3, fmin(0.2, 5 * axis.error));
+			assert_value("axis", axis.column, 61.3, fmin(1, 3 * axis.error));
+			assert_true(axis.error < (k == 2 ? 1 : 0.2));
 			scene_free(&s);
 		}
 }
