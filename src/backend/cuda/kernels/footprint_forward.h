@@ -1,7 +1,8 @@
 /* Forward projection of separable footprints: what kernels have in common.
  *
- * A block has LANES x WARPS columns of voxels in registers and visits the views. It adds to a tile
- * in shared memory, and the tile to the view. Sums are integers, multiples of a small part of the
+ * A block has LANES x WARPS columns of voxels in shared memory, so that loops over them need not be
+ * unrolled and fit into the instruction cache, and visits the views. It adds to a tile in shared
+ * memory, and the tile to the view. Sums are integers, multiples of a small part of the
  * largest weight times the largest voxel (voxel_quanta.h), so that they do not depend on the order
  * of additions. The lanes of a warp are along an axis that is far from the rays, so that they
  * rarely add to the same pixel.
@@ -12,6 +13,7 @@
 #include "backend/cuda/kernels/footprint_blocks.h"
 
 enum {
+	BANKS = 32, /* of shared memory */
 	WARPS = THREADS / (int)LANES,
 	VIEWS = 64 /* of a pass */
 };
@@ -44,18 +46,19 @@ template <int N, class Near>
 static __device__ __forceinline__ void flush_tiles(const Footprints &s, const Near &near, int *tile,
 	int apart, int *image, int64_t image_apart)
 {
-	const int pitch = near.pitch, end = near.rows * pitch, row = near.row, column = near.column;
-	const float scale = near.flush, rate = 1 / (float)pitch;
+	const int pitch = near.pitch, columns = near.columns, end = near.rows * columns;
+	const int row = near.row, column = near.column;
+	const float scale = near.flush, rate = 1 / (float)columns;
 	for (int i = threadIdx.x; i < end; i += THREADS) {
-		const int r = (int)(((float)i + 0.5f) * rate), y = row + r,
-			  x = column + i - r * pitch;
+		const int r = (int)(((float)i + 0.5f) * rate), c = i - r * columns, y = row + r,
+			  x = column + c, place = r * pitch + c;
 		const bool seen =
 			(unsigned)x < (unsigned)s.columns && (unsigned)y < (unsigned)s.rows;
 		int *to = image + (y * s.columns + x);
 #pragma unroll
 		for (int part = 0; part < N; part++) {
-			const int sum = tile[part * apart + i];
-			tile[part * apart + i] = 0;
+			const int sum = tile[part * apart + place];
+			tile[part * apart + place] = 0;
 			if (seen && sum != 0)
 				atomicAdd(to + part * image_apart,
 					__float2int_rn((float)sum * scale));
@@ -89,6 +92,9 @@ static __device__ __forceinline__ float voxel_at(const Footprints &s, int x, int
 {
 	return s.volume[((int64_t)z * s.n[1] + y) * s.n[0] + x];
 }
+
+/* Floats of shared memory from one part of the voxels to the next. */
+template <int COLUMN> constexpr int APART = COLUMN *(int)THREADS;
 
 /* Voxel k, and its rotated images. */
 template <class Value>
@@ -146,11 +152,19 @@ static __device__ double largest_weight(
 		       : 1;
 }
 
-/* Rows of a tile begin at different banks. */
-template <class Near> static __device__ void set_pitch(const Footprints &s, Near *near)
+/* The pitch of a tile's rows: such that lanes, which are u columns and v rows apart, are about one
+ * bank apart, if there is memory. */
+template <class Near>
+static __device__ void set_pitch(const Footprints &s, float u, float v, Near *near)
 {
-	near->pitch = near->columns | 1;
-	if (near->kind >= 0 && near->rows * near->pitch > s.tile_area)
+	const float none = fabsf(fabsf(u) - 1), more = fabsf(fabsf(u + v) - 1),
+		    less = fabsf(fabsf(u - v) - 1);
+	const int rest = none <= fminf(more, less) ? 0 : more < less ? 1 : BANKS - 1;
+	const int most = s.tile_area / max(near->rows, 1);
+	near->pitch = near->columns + ((rest - near->columns) & (BANKS - 1));
+	if (near->pitch > most)
+		near->pitch = near->columns | 1;
+	if (near->kind >= 0 && near->pitch > most)
 		near->kind = DIRECT;
 }
 
@@ -198,8 +212,8 @@ static __device__ __forceinline__ void visit_views(
 }
 
 /* A whole block, whose threads have COLUMN voxels each: calls set(view, first voxel of the block,
- * &near) for every view, visit(near, tile, dx, dy, values) and direct(near, image, line, dx, dy).
- */
+ * &near) for every view, visit(near, tile, dx, dy, voxels) and direct(near, image, line, dx, dy).
+ * voxels: [part][COLUMN][THREADS], from the thread's first one on. */
 template <class Value, int COLUMN, class Near, class Set, class Visit, class Direct>
 static __device__ __forceinline__ void visit_block(const Footprints &s, Near *near, int *tiles,
 	const Set &set, const Visit &visit, const Direct &direct)
@@ -210,12 +224,13 @@ static __device__ __forceinline__ void visit_block(const Footprints &s, Near *ne
 	first[b] = blockIdx.y * WARPS;
 	first[s.axis[2]] = blockIdx.z * COLUMN;
 	const Line line = line_of(s, first);
-	Value value[COLUMN];
+	float *voxels = (float *)(tiles + s.buffers * PARTS<Value> * s.tile_area) + threadIdx.x;
 	bool some = false;
-#pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
-		value[k] = voxel_of<Value>(s, line, k);
-		some = some || is_some(value[k]);
+		const Value value = voxel_of<Value>(s, line, k);
+		some = some || is_some(value);
+		for (int part = 0; part < PARTS<Value>; part++)
+			voxels[part * APART<COLUMN> + k * THREADS] = part_of(value, part);
 	}
 	if (!__syncthreads_or(some))
 		return; /* around an object there are many zeros */
@@ -228,7 +243,7 @@ static __device__ __forceinline__ void visit_block(const Footprints &s, Near *ne
 		    dy = (float)min((int)threadIdx.x / LANES, s.n[b] - 1 - first[b]);
 	__syncthreads();
 	visit_views<Value>(
-		s, near, tiles, [&](const Near &v, int *tile) { visit(v, tile, dx, dy, value); },
+		s, near, tiles, [&](const Near &v, int *tile) { visit(v, tile, dx, dy, voxels); },
 		[&](const Near &v, int *image) { direct(v, image, line, dx, dy); });
 }
 
@@ -323,24 +338,43 @@ template <class Value> static int tile_bytes(const TileSize *size)
 	return size->area * (int)sizeof(Value);
 }
 
-/* Whether there is memory for the largest tile; near: bytes for what is known about views. */
-template <class Value> static bool has_tiles(int near, const TileSize *size)
+/* Shared memory of a block that has no tiles; near: bytes for what is known about views. */
+template <class Value, int COLUMN> constexpr int FIXED_BYTES(int near)
 {
-	return cuda_has_shared(tile_bytes<Value>(size) + near);
+	return near + APART<COLUMN> * (int)sizeof(Value);
+}
+
+/* Whether there is memory for the largest tile; fixed: FIXED_BYTES. */
+template <class Value> static bool has_tiles(int fixed, const TileSize *size)
+{
+	return cuda_has_shared(tile_bytes<Value>(size) + fixed);
+}
+
+/* Bytes for tiles that leave as many to a second block. */
+static inline int half_bytes(int fixed)
+{
+	return cuda_most_shared() / 2 - 1024 - fixed;
+}
+
+/* Enlarges tiles for the pitches of set_pitch, as far as a second block has memory too. */
+template <class Value> static void pad_tiles(int fixed, TileSize *size)
+{
+	const int most = half_bytes(fixed) / (int)sizeof(Value);
+	size->area = max(size->area, min(size->padded, most));
 }
 
 /* Limits tiles to the memory there is: blocks that see more of a view add to it directly. */
-static inline void limit_tiles(int near, TileSize *size)
+static inline void limit_tiles(int fixed, TileSize *size)
 {
-	size->area = min(size->area, (cuda_most_shared() - near) / (int)sizeof(float));
+	size->area = min(size->area, (cuda_most_shared() - fixed) / (int)sizeof(float));
 	size->direction = 0;
 }
 
 /* Two tiles, one of which is added to while the other is read, unless they leave too little memory
  * for a second block. */
-template <class Value> static int buffers_of(const TileSize *size)
+template <class Value> static int buffers_of(int fixed, const TileSize *size)
 {
-	return 2 * tile_bytes<Value>(size) < cuda_most_shared() * 2 / 5 ? 2 : 1;
+	return 2 * tile_bytes<Value>(size) <= half_bytes(fixed) ? 2 : 1;
 }
 
 static inline tomos_status find_largest(
@@ -364,6 +398,8 @@ template <class Value, class Kernel, class Order>
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, Footprints s,
 	const TileSize *size, Kernel kernel, int column, const Order &order)
 {
+	const int bytes =
+		s.buffers * tile_bytes<Value>(size) + column * (int)THREADS * (int)sizeof(Value);
 	cudaStream_t stream = device_of(backend)->stream;
 	const int64_t pixels = (int64_t)s.rows * s.columns;
 	const int shape[3] = {LANES, WARPS, column};
@@ -380,7 +416,7 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 		kernel<<<dim3(cuda_blocks(s.n[axis[0]], LANES, 1 << 30),
 				 cuda_blocks(s.n[axis[1]], WARPS, 65535),
 				 cuda_blocks(s.n[axis[2]], column, 65535)),
-			THREADS, s.buffers * tile_bytes<Value>(size), stream>>>(s);
+			THREADS, bytes, stream>>>(s);
 		CUDA_LAUNCHED("projecting");
 	}
 	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s.count, PARTS<Value>), 256,
@@ -389,9 +425,10 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	return TOMOS_OK;
 }
 
+/* fixed: FIXED_BYTES. */
 template <class Value, class Kernel, class Order>
 static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest *what,
-	const TileSize *size, Kernel kernel, int column, const Order &order)
+	const TileSize *size, int fixed, Kernel kernel, int column, const Order &order)
 {
 	const CudaPlan *kept;
 	const void *quanta;
@@ -399,7 +436,7 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 	Footprints s = footprints_of(what, size, PARTS<Value>);
 	s.tile_rows = 1 << 16;
 	s.tile_area = size->area;
-	s.buffers = buffers_of<Value>(size);
+	s.buffers = buffers_of<Value>(fixed, size);
 	const int64_t pixels = (int64_t)s.rows * s.columns, floats = pixels * PARTS<Value>;
 	const int64_t most = max64(1, min64(VIEWS, device_of(backend)->scratch_most / floats));
 	TRY(cuda_plan(backend, what->plan, &kept));
