@@ -1,8 +1,9 @@
 /* Forward projection of separable footprints: what kernels have in common.
  *
- * A block has LANES x WARPS columns of voxels in shared memory, so that loops over them need not be
- * unrolled and fit into the instruction cache, and visits the views. It adds to a tile in shared
- * memory, and the tile to the view. Sums are integers, multiples of a small part of the
+ * A block has LANES x WARPS columns of voxels and visits the views. It adds to a tile in shared
+ * memory, and the tile to the view. Voxels of one view are in shared memory too, so that loops over
+ * them need not be unrolled and fit into the instruction cache; those of four views are in
+ * registers, since tiles need the memory. Sums are integers, multiples of a small part of the
  * largest weight times the largest voxel (voxel_quanta.h), so that they do not depend on the order
  * of additions. The lanes of a warp are along an axis that is far from the rays, so that they
  * rarely add to the same pixel.
@@ -93,9 +94,6 @@ static __device__ __forceinline__ float voxel_at(const Footprints &s, int x, int
 	return s.volume[((int64_t)z * s.n[1] + y) * s.n[0] + x];
 }
 
-/* Floats of shared memory from one part of the voxels to the next. */
-template <int COLUMN> constexpr int APART = COLUMN *(int)THREADS;
-
 /* Voxel k, and its rotated images. */
 template <class Value>
 static __device__ __forceinline__ Value voxel_of(const Footprints &s, const Line &line, int k)
@@ -111,6 +109,47 @@ static __device__ __forceinline__ Value voxel_of(const Footprints &s, const Line
 		}
 	return value;
 }
+
+/* The voxels of a thread: COLUMN of four views, in registers. */
+template <class Value, int COLUMN> struct Voxels {
+	static constexpr int BYTES = 0; /* of a block in shared memory */
+	Value value[COLUMN];
+
+	__device__ __forceinline__ explicit Voxels(void *)
+	{
+	}
+
+	__device__ __forceinline__ Value &at(int k)
+	{
+		return value[k];
+	}
+
+	__device__ __forceinline__ const Value &at(int k) const
+	{
+		return value[k];
+	}
+};
+
+/* Of one view, in shared memory. */
+template <int COLUMN> struct Voxels<float, COLUMN> {
+	static constexpr int BYTES = COLUMN * (int)THREADS * (int)sizeof(float);
+	float *first;
+
+	__device__ __forceinline__ explicit Voxels(void *memory)
+	    : first((float *)memory + threadIdx.x)
+	{
+	}
+
+	__device__ __forceinline__ float &at(int k)
+	{
+		return first[k * (int)THREADS];
+	}
+
+	__device__ __forceinline__ float at(int k) const
+	{
+		return first[k * (int)THREADS];
+	}
+};
 
 /* Whether it is not zero. */
 static __device__ __forceinline__ bool is_some(float x)
@@ -213,7 +252,7 @@ static __device__ __forceinline__ void visit_views(
 
 /* A whole block, whose threads have COLUMN voxels each: calls set(view, first voxel of the block,
  * &near) for every view, visit(near, tile, dx, dy, voxels) and direct(near, image, line, dx, dy).
- * voxels: [part][COLUMN][THREADS], from the thread's first one on. */
+ */
 template <class Value, int COLUMN, class Near, class Set, class Visit, class Direct>
 static __device__ __forceinline__ void visit_block(const Footprints &s, Near *near, int *tiles,
 	const Set &set, const Visit &visit, const Direct &direct)
@@ -224,13 +263,13 @@ static __device__ __forceinline__ void visit_block(const Footprints &s, Near *ne
 	first[b] = blockIdx.y * WARPS;
 	first[s.axis[2]] = blockIdx.z * COLUMN;
 	const Line line = line_of(s, first);
-	float *voxels = (float *)(tiles + s.buffers * PARTS<Value> * s.tile_area) + threadIdx.x;
+	Voxels<Value, COLUMN> voxels(tiles + s.buffers * PARTS<Value> * s.tile_area);
 	bool some = false;
+#pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
 		const Value value = voxel_of<Value>(s, line, k);
+		voxels.at(k) = value;
 		some = some || is_some(value);
-		for (int part = 0; part < PARTS<Value>; part++)
-			voxels[part * APART<COLUMN> + k * THREADS] = part_of(value, part);
 	}
 	if (!__syncthreads_or(some))
 		return; /* around an object there are many zeros */
@@ -338,13 +377,8 @@ template <class Value> static int tile_bytes(const TileSize *size)
 	return size->area * (int)sizeof(Value);
 }
 
-/* Shared memory of a block that has no tiles; near: bytes for what is known about views. */
-template <class Value, int COLUMN> constexpr int FIXED_BYTES(int near)
-{
-	return near + APART<COLUMN> * (int)sizeof(Value);
-}
-
-/* Whether there is memory for the largest tile; fixed: FIXED_BYTES. */
+/* Whether there is memory for the largest tile; fixed: bytes for voxels and for what is known about
+ * views. */
 template <class Value> static bool has_tiles(int fixed, const TileSize *size)
 {
 	return cuda_has_shared(tile_bytes<Value>(size) + fixed);
@@ -393,13 +427,12 @@ static inline tomos_status find_largest(
 	return largest_value(backend, &voxels, NULL, (unsigned *)memory);
 }
 
-/* Projects the views of `s`. order(axis of lanes, axes): all axes of a block. */
+/* Projects the views of `s`. voxels: bytes of a block for them; order(axis of lanes, axes): all axes
+ * of a block. */
 template <class Value, class Kernel, class Order>
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, Footprints s,
-	const TileSize *size, Kernel kernel, int column, const Order &order)
+	const TileSize *size, int voxels, Kernel kernel, int column, const Order &order)
 {
-	const int bytes =
-		s.buffers * tile_bytes<Value>(size) + column * (int)THREADS * (int)sizeof(Value);
 	cudaStream_t stream = device_of(backend)->stream;
 	const int64_t pixels = (int64_t)s.rows * s.columns;
 	const int shape[3] = {LANES, WARPS, column};
@@ -416,7 +449,7 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 		kernel<<<dim3(cuda_blocks(s.n[axis[0]], LANES, 1 << 30),
 				 cuda_blocks(s.n[axis[1]], WARPS, 65535),
 				 cuda_blocks(s.n[axis[2]], column, 65535)),
-			THREADS, bytes, stream>>>(s);
+			THREADS, s.buffers * tile_bytes<Value>(size) + voxels, stream>>>(s);
 		CUDA_LAUNCHED("projecting");
 	}
 	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s.count, PARTS<Value>), 256,
@@ -425,10 +458,10 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	return TOMOS_OK;
 }
 
-/* fixed: FIXED_BYTES. */
+/* near: bytes of a block for what is known about views. */
 template <class Value, class Kernel, class Order>
 static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest *what,
-	const TileSize *size, int fixed, Kernel kernel, int column, const Order &order)
+	const TileSize *size, int near, int voxels, Kernel kernel, int column, const Order &order)
 {
 	const CudaPlan *kept;
 	const void *quanta;
@@ -436,7 +469,7 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 	Footprints s = footprints_of(what, size, PARTS<Value>);
 	s.tile_rows = 1 << 16;
 	s.tile_area = size->area;
-	s.buffers = buffers_of<Value>(fixed, size);
+	s.buffers = buffers_of<Value>(near + voxels, size);
 	const int64_t pixels = (int64_t)s.rows * s.columns, floats = pixels * PARTS<Value>;
 	const int64_t most = max64(1, min64(VIEWS, device_of(backend)->scratch_most / floats));
 	TRY(cuda_plan(backend, what->plan, &kept));
@@ -451,7 +484,7 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 		s.quanta = (const Quantum *)quanta + what->first + first;
 		s.count = min64(most, s.part - first);
 		s.projections = what->projections + first * pixels;
-		TRY(run_views<Value>(backend, what, s, size, kernel, column, order));
+		TRY(run_views<Value>(backend, what, s, size, voxels, kernel, column, order));
 	}
 	return TOMOS_OK;
 }

@@ -8,8 +8,10 @@
 /* Voxels of a thread. */
 template <class Value> constexpr int COLUMN = PARTS<Value> == 4 ? 8 : 16;
 
+template <class Value> using Mine = Voxels<Value, COLUMN<Value>>;
+
 /* Those whose instructions follow each other: more are too long for the instruction cache. */
-template <class Value> constexpr int UNROLLED = PARTS<Value> == 4 ? 2 : 4;
+template <class Value> constexpr int UNROLLED = PARTS<Value> == 4 ? COLUMN<Value> : 4;
 
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
@@ -29,30 +31,27 @@ static __device__ __forceinline__ void add_shares(
 
 template <class Value, bool RAYS, int NC, int NR, bool ACROSS, bool ALONG>
 static __device__ __forceinline__ void visit_column(
-	const Footprints &s, const Column &c, int *tile, const float *voxels)
+	const Footprints &s, const Column &c, int *tile, const Mine<Value> &voxels)
 {
 	const int pitch = c.pitch;
 	const unsigned origin = origin_of<NC, NR>(pitch);
 #pragma unroll UNROLLED < Value>
-	for (int k = 0; k < COLUMN<Value>; k++, voxels += THREADS) {
-		float x[PARTS<Value>]; /* loaded before anything is added */
-#pragma unroll
-		for (int part = 0; part < PARTS<Value>; part++)
-			x[part] = voxels[part * APART<COLUMN<Value>>];
+	for (int k = 0; k < COLUMN<Value>; k++) {
+		const Value x = voxels.at(k); /* loaded before anything is added */
 		visit_voxel<RAYS, NC, NR, ACROSS, ALONG>(s.weighting, c, pitch, origin, (float)k,
 			[&](int place, const float *a, const float *b, float weight) {
 #pragma unroll
 				for (int part = 0; part < PARTS<Value>; part++)
 					add_shares<NC, NR>(tile + (place + part * s.tile_area),
-						pitch, a, b, weight * x[part]);
+						pitch, a, b, weight * part_of(x, part));
 			});
 	}
 }
 
 /* The kind is the same for all threads of a block. */
 template <class Value, bool RAYS>
-static __device__ __forceinline__ void visit_view(
-	const Footprints &s, const Near &near, int *tile, float dx, float dy, const float *voxels)
+static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near, int *tile,
+	float dx, float dy, const Mine<Value> &voxels)
 {
 	const Column c = column_of(s, near, dx, dy);
 	switch (near.kind) {
@@ -103,7 +102,7 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
 	visit_block<Value, COLUMN<Value>>(
 		s, near, (int *)memory,
 		[&](int view, const int first[3], Near *to) { set_near(s, view, first, to); },
-		[&](const Near &v, int *tile, float dx, float dy, const float *voxels) {
+		[&](const Near &v, int *tile, float dx, float dy, const Mine<Value> &voxels) {
 			visit_view<Value, RAYS>(s, v, tile, dx, dy, voxels);
 		},
 		[&](const Near &v, int *image, const Line &line, float dx, float dy) {
@@ -136,8 +135,9 @@ template <class Value> static TileSize measure(const ProjectRequest *what, int a
 	return size;
 }
 
-template <class Value>
-constexpr int FIXED = FIXED_BYTES<Value, COLUMN<Value>>(VIEWS *(int)sizeof(Near));
+enum { NEAR_BYTES = VIEWS * (int)sizeof(Near) };
+
+template <class Value> constexpr int FIXED = NEAR_BYTES + Mine<Value>::BYTES;
 
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 {
@@ -161,8 +161,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 {
 	auto kernel =
 		has_rays(what) ? footprint_forward<Value, true> : footprint_forward<Value, false>;
-	return run_footprints<Value>(
-		backend, what, size, FIXED<Value>, kernel, COLUMN<Value>, order_axes);
+	return run_footprints<Value>(backend, what, size, NEAR_BYTES, Mine<Value>::BYTES, kernel,
+		COLUMN<Value>, order_axes);
 }
 
 static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,

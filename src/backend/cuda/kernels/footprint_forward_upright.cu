@@ -12,6 +12,8 @@
 /* Voxels of a thread. */
 template <class Value> constexpr int COLUMN = PARTS<Value> == 4 ? 8 : 16;
 
+template <class Value> using Mine = Voxels<Value, COLUMN<Value>>;
+
 /* ---- a column of voxels ---------------------------------------------------------------------- */
 
 /* What a thread needs after its first addition: those could change a Near. */
@@ -67,14 +69,14 @@ static __device__ __forceinline__ void add_beyond(
 /* Voxels first .. first + B::N - 1 of a column, in one view. */
 template <class B, bool RAYS>
 static __device__ __forceinline__ void visit_one(
-	const Foot &foot, const Climb &climb, int *tile, int first, const float *voxels)
+	const Foot &foot, const Climb &climb, int *tile, int first, const Mine<float> &voxels)
 {
 	const Span span = span_of<B>(foot, first);
 	const float up = fmaf((float)first, climb.up, climb.rise);
 	float x[B::N], beyond[B::SAMPLES + 1] = {}, line[B::SAMPLES];
 	span_visit<B>(foot, span, [&](int k, const float *from, const float *to) {
 		float *at = beyond + B::edge(k);
-		x[k] = voxels[(first + k) * THREADS];
+		x[k] = voxels.at(first + k);
 		if (RAYS)
 			x[k] *= distance_of(foot, fmaf((float)k, climb.up, up));
 		if (is_longer<B>(k))
@@ -94,8 +96,8 @@ static __device__ __forceinline__ void visit_one(
 
 /* The same in four views; apart: from one tile to the next. */
 template <class B, bool RAYS>
-static __device__ __forceinline__ void visit_four(
-	const Foot &foot, const Climb &climb, int *tile, int apart, int first, const float *voxels)
+static __device__ __forceinline__ void visit_four(const Foot &foot, const Climb &climb, int *tile,
+	int apart, int first, const Mine<float4> &voxels)
 {
 	constexpr int LONG = (B::G + 1) / 2, SHORT = B::G / 2;
 	const Span span = span_of<B>(foot, first);
@@ -109,35 +111,38 @@ static __device__ __forceinline__ void visit_four(
 			set_weights<B::S, SHORT>(from, to, scale, weight[k]);
 	});
 	int *at = tile + ((int)span.whole * climb.pitch + foot.column);
-	voxels += first * THREADS;
-#pragma unroll 1
-	for (int part = 0; part < 4; part++, at += apart, voxels += APART<COLUMN<float4>>) {
+#pragma unroll
+	for (int part = 0; part < PARTS<float4>; part++, at += apart) {
 		float line[B::SAMPLES] = {};
 #pragma unroll
 		for (int k = 0; k < B::N; k++)
 #pragma unroll
 			for (int i = 0; i < (is_longer<B>(k) ? LONG : SHORT) + B::S; i++)
-				add_scaled(line[B::edge(k) + i], weight[k][i], voxels[k * THREADS]);
+				add_scaled(line[B::edge(k) + i], weight[k][i],
+					part_of(voxels.at(first + k), part));
 		add_line<B::SAMPLES, TAPS - 1>(foot, climb, at, line);
 	}
 }
 
 /* The kind is the same for all threads of a block. */
 template <bool RAYS, class Value>
-static __device__ __forceinline__ void visit_view(
-	const Footprints &s, const Near &near, int *tile, float dx, float dy, const float *voxels)
+static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near, int *tile,
+	float dx, float dy, const Mine<Value> &voxels)
 {
 	const Foot foot = foot_of<RAYS>(s, near, dx, dy);
 	const Climb climb = {
 		near.taps, near.columns, near.pitch, near.away[2], near.lower != 0 ? s.step[2] : 0};
 	boundary_visit(near.kind, [&](auto boundaries) {
 		typedef decltype(boundaries) B;
-#pragma unroll 1
-		for (int first = 0; first < COLUMN<Value>; first += B::N)
-			if constexpr (PARTS<Value> == 4)
+		if constexpr (PARTS<Value> == 4) {
+#pragma unroll
+			for (int first = 0; first < COLUMN<Value>; first += B::N)
 				visit_four<B, RAYS>(foot, climb, tile, s.tile_area, first, voxels);
-			else
+		} else {
+#pragma unroll 1
+			for (int first = 0; first < COLUMN<Value>; first += B::N)
 				visit_one<B, RAYS>(foot, climb, tile, first, voxels);
+		}
 	});
 }
 
@@ -198,7 +203,7 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
 	visit_block<Value, COLUMN<Value>>(
 		s, near, (int *)memory,
 		[&](int view, const int first[3], Near *to) { set_near(s, view, first, to); },
-		[&](const Near &v, int *tile, float dx, float dy, const float *voxels) {
+		[&](const Near &v, int *tile, float dx, float dy, const Mine<Value> &voxels) {
 			visit_view<RAYS, Value>(s, v, tile, dx, dy, voxels);
 		},
 		[&](const Near &v, int *image, const Line &line, float dx, float dy) {
@@ -208,8 +213,9 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-template <class Value>
-constexpr int FIXED = FIXED_BYTES<Value, COLUMN<Value>>(VIEWS *(int)sizeof(Near));
+enum { NEAR_BYTES = VIEWS * (int)sizeof(Near) };
+
+template <class Value> constexpr int FIXED = NEAR_BYTES + Mine<Value>::BYTES;
 
 static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 {
@@ -238,8 +244,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 {
 	auto kernel =
 		has_rays(what) ? footprint_forward<Value, true> : footprint_forward<Value, false>;
-	return run_footprints<Value>(backend, what, size, FIXED<Value>, kernel, COLUMN<Value>,
-		[](int lanes, int axis[3]) {
+	return run_footprints<Value>(backend, what, size, NEAR_BYTES, Mine<Value>::BYTES, kernel,
+		COLUMN<Value>, [](int lanes, int axis[3]) {
 			axis[0] = lanes;
 			axis[1] = 1 - lanes;
 			axis[2] = 2;
