@@ -159,6 +159,17 @@ template <class Pixel> static int tile_bytes(const TileSize *size)
 	return 2 * size->rows * pitch * (int)sizeof(Pixel);
 }
 
+/* Limits tiles to memory for two blocks per SM, if blocks see little more: only few do, at the
+ * corners of the box that are next to a source. near: bytes for what is known about views. */
+template <class Pixel> static void limit_tiles(int near, TileSize *size)
+{
+	TileSize row = *size;
+	row.rows = 1;
+	const int most = (cuda_most_shared() / 2 - near - 1024) / tile_bytes<Pixel>(&row);
+	if (most >= size->rows * 3 / 4)
+		size->rows = min(size->rows, most);
+}
+
 /* Views between two barriers: two where this leaves enough memory for other blocks. */
 template <class Pixel> static int together_of(const TileSize *size)
 {

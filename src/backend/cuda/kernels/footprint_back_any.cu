@@ -12,14 +12,15 @@ template <class Pixel> constexpr int COLUMN = PARTS<Pixel> == 4 ? 8 : 16;
 
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
-template <class Pixel, int PITCH, bool RAYS, int NC, int NR, bool PLAIN>
+template <class Pixel, int PITCH, bool RAYS, int NC, int NR, bool ACROSS, bool ALONG>
 static __device__ __forceinline__ void visit_column(
 	const Footprints &s, const Column &c, const Pixel *tile, Pixel sum[COLUMN<Pixel>])
 {
 #pragma unroll
 	for (int k = 0; k < COLUMN<Pixel>; k++)
-		visit_voxel<RAYS, NC, NR, PLAIN>(s.weighting, c, PITCH, origin_of<NC, NR>(PITCH),
-			(float)k, [&](int place, const float *a, const float *b, float weight) {
+		visit_voxel<RAYS, NC, NR, ACROSS, ALONG>(s.weighting, c, PITCH,
+			origin_of<NC, NR>(PITCH), (float)k,
+			[&](int place, const float *a, const float *b, float weight) {
 				const Pixel *at = tile + place;
 				Pixel all = {};
 #pragma unroll
@@ -66,9 +67,9 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 		return;
 	const Column c = column_of(s, near, dx, dy);
 	switch (near.kind) {
-#define KIND(number, NC, NR, PLAIN) \
+#define KIND(number, NC, NR, ACROSS, ALONG) \
 	case number: \
-		visit_column<Pixel, PITCH, RAYS, NC, NR, PLAIN>(s, c, tile, sum); \
+		visit_column<Pixel, PITCH, RAYS, NC, NR, ACROSS, ALONG>(s, c, tile, sum); \
 		break;
 		SHARE_KINDS(KIND)
 #undef KIND
@@ -116,6 +117,7 @@ template <class Pixel> static bool measure(const ProjectRequest *what, TileSize 
 	for (int64_t i = 0; i < what->count * 8; i++)
 		measure_corner(
 			what, &what->plan->views[what->first + i / 8], (int)(i % 8), block, size);
+	limit_tiles<Pixel>(VIEWS * (int)sizeof(Near), size);
 	return cuda_has_shared(tile_bytes<Pixel>(size) + VIEWS * (int)sizeof(Near));
 }
 

@@ -9,6 +9,9 @@
 #include "backend/cuda/kernels/footprint_back.h"
 #include "backend/cuda/kernels/footprint_upright.h"
 
+/* Voxels of a thread. */
+template <class Pixel> constexpr int COLUMN = PARTS<Pixel> == 4 ? 8 : 32;
+
 /* ---- a column of voxels ---------------------------------------------------------------------- */
 
 /* The pixels from `at` on, added over the detector columns of the footprint. */
@@ -25,25 +28,46 @@ static __device__ __forceinline__ void add_columns(
 	}
 	/* Beyond the tile the weights of narrower footprints are zero, and memory is undefined. */
 	for (int c = TAPS; c < near.taps && foot.column + c < near.columns; c++) {
-		const float below = trapezoid_below(foot.across, foot.left + (float)c);
-		const float above = trapezoid_below(foot.across, foot.left + (float)(c + 1));
-		const float a = foot.scale * (above - below);
+		const float a = tap_of(foot, c);
 #pragma unroll
 		for (int i = 0; i < SAMPLES; i++)
 			add_scaled(line[i], a, at[i * PITCH + c]);
 	}
 }
 
-/* Adds the line between two boundaries, whose first edges are D samples apart. */
-template <int S, int D, class Pixel>
-static __device__ __forceinline__ Pixel between(
-	const float low[S + 1], const float high[S + 1], const Pixel *line)
+/* Adds the line between two boundaries, whose first edges are D samples apart. step: differences of
+ * each sample to the one before. */
+template <int S, int D>
+static __device__ __forceinline__ float between(const float low[S + 1], const float high[S + 1],
+	float climb, const float *line, const float *step)
 {
-	Pixel sum = scaled(weight_between<S, D>(low, high, 0), line[0]);
+	float sum = climb * line[0];
+#pragma unroll
+	for (int e = 1; e < D + S; e++)
+		add_scaled(sum, part_beyond<S, D>(low, high, climb, e), step[e]);
+	return sum;
+}
+
+/* Four views. */
+template <int S, int D>
+static __device__ __forceinline__ float4 between(
+	const float low[S + 1], const float high[S + 1], float, const float4 *line, const float4 *)
+{
+	float4 sum = scaled(weight_between<S, D>(low, high, 0), line[0]);
 #pragma unroll
 	for (int i = 1; i < D + S; i++)
 		add_scaled(sum, weight_between<S, D>(low, high, i), line[i]);
 	return sum;
+}
+
+static __device__ __forceinline__ float difference(float a, float b)
+{
+	return a - b;
+}
+
+static __device__ __forceinline__ float4 difference(const float4 &, const float4 &)
+{
+	return float4{}; /* not used */
 }
 
 template <class B, bool RAYS, int PITCH, class Pixel>
@@ -51,13 +75,18 @@ static __device__ __forceinline__ void visit_span(const Footprints &s, const Nea
 	const Foot &foot, const Pixel *tile, int first, Pixel sum[COLUMN<Pixel>])
 {
 	const Span span = span_of<B>(foot, first);
-	Pixel line[B::SAMPLES];
+	Pixel line[B::SAMPLES], step[B::SAMPLES];
 	add_columns<B::SAMPLES, PITCH>(
 		near, foot, tile + (int)span.whole * PITCH + foot.column, line);
+#pragma unroll
+	for (int i = 1; i < B::SAMPLES; i++)
+		step[i] = difference(line[i], line[i - 1]);
 	span_visit<B>(foot, span, [&](int k, const float *from, const float *to) {
-		const Pixel *at = line + B::edge(k);
-		const Pixel value = is_longer<B>(k) ? between<B::S, (B::G + 1) / 2>(from, to, at)
-						    : between<B::S, B::G / 2>(from, to, at);
+		const Pixel *at = line + B::edge(k), *by = step + B::edge(k);
+		const Pixel value =
+			is_longer<B>(k)
+				? between<B::S, (B::G + 1) / 2>(from, to, foot.climb, at, by)
+				: between<B::S, B::G / 2>(from, to, foot.climb, at, by);
 		add_scaled(sum[first + k], far_weight<RAYS>(s, near, foot, first + k), value);
 	});
 }
@@ -97,12 +126,13 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 		typedef Short<decltype(boundaries), Pixel> B;
 #pragma unroll
 		for (int first = 0; first < COLUMN<Pixel>; first += B::N)
-			visit_span<B, RAYS, PITCH>(s, near, foot, tile, first, sum);
+			if (first < s.n[2] - (int)blockIdx.z * COLUMN<Pixel>)
+				visit_span<B, RAYS, PITCH>(s, near, foot, tile, first, sum);
 	});
 }
 
 template <class Pixel, int PITCH, bool RAYS>
-static __global__ void __launch_bounds__(THREADS, PARTS<Pixel> == 4 ? 2 : 3)
+static __global__ void __launch_bounds__(THREADS, 2)
 	footprint_back(const __grid_constant__ Footprints s)
 {
 	extern __shared__ float4 tile_memory[];
@@ -132,8 +162,9 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Pixel> == 4 ? 2 : 3)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-template <class Pixel> static bool has_tiles(const TileSize *size)
+template <class Pixel> static bool has_tiles(TileSize *size)
 {
+	limit_tiles<Pixel>(VIEWS * (int)sizeof(Near), size);
 	return cuda_has_shared(tile_bytes<Pixel>(size) + VIEWS * (int)sizeof(Near));
 }
 

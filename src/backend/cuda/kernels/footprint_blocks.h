@@ -37,7 +37,7 @@ typedef struct {
 	int n[3];             /* along x, y and z */
 	float *volume;
 	int pitch, tile_rows;
-	int tile_area, buffers; /* forward: pixels of a tile; tiles of a view that a block has */
+	int tile_area, buffers; /* forward, else 0: pixels of a tile; tiles that a block has */
 	/* Back projection. */
 	const void *images; /* Pixel [view][row][pitch] */
 	int together;       /* views between two barriers */
@@ -50,10 +50,10 @@ typedef struct {
 } Footprints;
 
 /* Rows and columns that blocks see of a view, and both together at most; blocks may
- * still see more, where the depth varies within them. direction: of quarters of the circle, or 0.
- * axes: of lanes, a bit mask. */
+ * still see more, where the depth varies within them. padded: `area` with rows of whole banks.
+ * direction: of quarters of the circle, or 0. axes: of lanes, a bit mask. */
 typedef struct {
-	int rows, columns, area, direction, axes;
+	int rows, columns, area, padded, direction, axes;
 } TileSize;
 
 /* `quarter` of RayClass, if all views and all of x and y are requested; else 0. */
@@ -114,6 +114,13 @@ static inline bool has_rays(const ProjectRequest *what)
 	return what->plan->model.weight == WEIGHT_RAY && what->plan->rays.source != TOMOS_PARALLEL;
 }
 
+/* A position on the detector, limited to where blocks are seen. */
+static inline double seen_position(double at, int64_t pixels)
+{
+	const double beyond = 32;
+	return fmin(fmax(at, -beyond), (double)pixels + beyond);
+}
+
 /* Enlarges the size of tiles by that of a block somewhere. */
 static inline void enlarge(double columns, double rows, TileSize *size)
 {
@@ -121,6 +128,7 @@ static inline void enlarge(double columns, double rows, TileSize *size)
 	size->columns = max(size->columns, (int)c);
 	size->rows = max(size->rows, min((int)r, (int)MOST_ROWS));
 	size->area = max(size->area, (int)(c * r));
+	size->padded = max(size->padded, ((int)c / 32 + 1) * 32 * (int)r + (int)r);
 }
 
 /* Voxel (x, y) rotated i times: a quarter moves it to (n - 1 - y, x). */

@@ -1,7 +1,9 @@
 /* Forward projection of separable footprints: what kernels have in common.
  *
- * A block has LANES x WARPS columns of voxels in registers and visits the views. It adds to a tile
- * in shared memory, and the tile to the view. Sums are integers, multiples of a small part of the
+ * A block has LANES x WARPS columns of voxels and visits the views. It adds to a tile in shared
+ * memory, and the tile to the view. Voxels of one view are in shared memory too, so that loops over
+ * them need not be unrolled and fit into the instruction cache; those of four views are in
+ * registers, since tiles need the memory. Sums are integers, multiples of a small part of the
  * largest weight times the largest voxel (voxel_quanta.h), so that they do not depend on the order
  * of additions. The lanes of a warp are along an axis that is far from the rays, so that they
  * rarely add to the same pixel.
@@ -12,6 +14,7 @@
 #include "backend/cuda/kernels/footprint_blocks.h"
 
 enum {
+	BANKS = 32, /* of shared memory */
 	WARPS = THREADS / (int)LANES,
 	VIEWS = 64 /* of a pass */
 };
@@ -44,18 +47,19 @@ template <int N, class Near>
 static __device__ __forceinline__ void flush_tiles(const Footprints &s, const Near &near, int *tile,
 	int apart, int *image, int64_t image_apart)
 {
-	const int pitch = near.pitch, end = near.rows * pitch, row = near.row, column = near.column;
-	const float scale = near.flush, rate = 1 / (float)pitch;
+	const int pitch = near.pitch, columns = near.columns, end = near.rows * columns;
+	const int row = near.row, column = near.column;
+	const float scale = near.flush, rate = 1 / (float)columns;
 	for (int i = threadIdx.x; i < end; i += THREADS) {
-		const int r = (int)(((float)i + 0.5f) * rate), y = row + r,
-			  x = column + i - r * pitch;
+		const int r = (int)(((float)i + 0.5f) * rate), c = i - r * columns, y = row + r,
+			  x = column + c, place = r * pitch + c;
 		const bool seen =
 			(unsigned)x < (unsigned)s.columns && (unsigned)y < (unsigned)s.rows;
 		int *to = image + (y * s.columns + x);
 #pragma unroll
 		for (int part = 0; part < N; part++) {
-			const int sum = tile[part * apart + i];
-			tile[part * apart + i] = 0;
+			const int sum = tile[part * apart + place];
+			tile[part * apart + place] = 0;
 			if (seen && sum != 0)
 				atomicAdd(to + part * image_apart,
 					__float2int_rn((float)sum * scale));
@@ -106,6 +110,47 @@ static __device__ __forceinline__ Value voxel_of(const Footprints &s, const Line
 	return value;
 }
 
+/* The voxels of a thread: COLUMN of four views, in registers. */
+template <class Value, int COLUMN> struct Voxels {
+	static constexpr int BYTES = 0; /* of a block in shared memory */
+	Value value[COLUMN];
+
+	__device__ __forceinline__ explicit Voxels(void *)
+	{
+	}
+
+	__device__ __forceinline__ Value &at(int k)
+	{
+		return value[k];
+	}
+
+	__device__ __forceinline__ const Value &at(int k) const
+	{
+		return value[k];
+	}
+};
+
+/* Of one view, in shared memory. */
+template <int COLUMN> struct Voxels<float, COLUMN> {
+	static constexpr int BYTES = COLUMN * (int)THREADS * (int)sizeof(float);
+	float *first;
+
+	__device__ __forceinline__ explicit Voxels(void *memory)
+	    : first((float *)memory + threadIdx.x)
+	{
+	}
+
+	__device__ __forceinline__ float &at(int k)
+	{
+		return first[k * (int)THREADS];
+	}
+
+	__device__ __forceinline__ float at(int k) const
+	{
+		return first[k * (int)THREADS];
+	}
+};
+
 /* Whether it is not zero. */
 static __device__ __forceinline__ bool is_some(float x)
 {
@@ -146,11 +191,19 @@ static __device__ double largest_weight(
 		       : 1;
 }
 
-/* Rows of a tile begin at different banks. */
-template <class Near> static __device__ void set_pitch(const Footprints &s, Near *near)
+/* The pitch of a tile's rows: such that lanes, which are u columns and v rows apart, are about one
+ * bank apart, if there is memory. */
+template <class Near>
+static __device__ void set_pitch(const Footprints &s, float u, float v, Near *near)
 {
-	near->pitch = near->columns | 1;
-	if (near->kind >= 0 && near->rows * near->pitch > s.tile_area)
+	const float none = fabsf(fabsf(u) - 1), more = fabsf(fabsf(u + v) - 1),
+		    less = fabsf(fabsf(u - v) - 1);
+	const int rest = none <= fminf(more, less) ? 0 : more < less ? 1 : BANKS - 1;
+	const int most = s.tile_area / max(near->rows, 1);
+	near->pitch = near->columns + ((rest - near->columns) & (BANKS - 1));
+	if (near->pitch > most)
+		near->pitch = near->columns | 1;
+	if (near->kind >= 0 && near->pitch > most)
 		near->kind = DIRECT;
 }
 
@@ -198,7 +251,7 @@ static __device__ __forceinline__ void visit_views(
 }
 
 /* A whole block, whose threads have COLUMN voxels each: calls set(view, first voxel of the block,
- * &near) for every view, visit(near, tile, dx, dy, values) and direct(near, image, line, dx, dy).
+ * &near) for every view, visit(near, tile, dx, dy, voxels) and direct(near, image, line, dx, dy).
  */
 template <class Value, int COLUMN, class Near, class Set, class Visit, class Direct>
 static __device__ __forceinline__ void visit_block(const Footprints &s, Near *near, int *tiles,
@@ -210,12 +263,13 @@ static __device__ __forceinline__ void visit_block(const Footprints &s, Near *ne
 	first[b] = blockIdx.y * WARPS;
 	first[s.axis[2]] = blockIdx.z * COLUMN;
 	const Line line = line_of(s, first);
-	Value value[COLUMN];
+	Voxels<Value, COLUMN> voxels(tiles + s.buffers * PARTS<Value> * s.tile_area);
 	bool some = false;
 #pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
-		value[k] = voxel_of<Value>(s, line, k);
-		some = some || is_some(value[k]);
+		const Value value = voxel_of<Value>(s, line, k);
+		voxels.at(k) = value;
+		some = some || is_some(value);
 	}
 	if (!__syncthreads_or(some))
 		return; /* around an object there are many zeros */
@@ -228,7 +282,7 @@ static __device__ __forceinline__ void visit_block(const Footprints &s, Near *ne
 		    dy = (float)min((int)threadIdx.x / LANES, s.n[b] - 1 - first[b]);
 	__syncthreads();
 	visit_views<Value>(
-		s, near, tiles, [&](const Near &v, int *tile) { visit(v, tile, dx, dy, value); },
+		s, near, tiles, [&](const Near &v, int *tile) { visit(v, tile, dx, dy, voxels); },
 		[&](const Near &v, int *image) { direct(v, image, line, dx, dy); });
 }
 
@@ -323,24 +377,38 @@ template <class Value> static int tile_bytes(const TileSize *size)
 	return size->area * (int)sizeof(Value);
 }
 
-/* Whether there is memory for the largest tile; near: bytes for what is known about views. */
-template <class Value> static bool has_tiles(int near, const TileSize *size)
+/* Whether there is memory for the largest tile; fixed: bytes for voxels and for what is known about
+ * views. */
+template <class Value> static bool has_tiles(int fixed, const TileSize *size)
 {
-	return cuda_has_shared(tile_bytes<Value>(size) + near);
+	return cuda_has_shared(tile_bytes<Value>(size) + fixed);
+}
+
+/* Bytes for tiles that leave as many to a second block. */
+static inline int half_bytes(int fixed)
+{
+	return cuda_most_shared() / 2 - 1024 - fixed;
+}
+
+/* Enlarges tiles for the pitches of set_pitch, as far as a second block has memory too. */
+template <class Value> static void pad_tiles(int fixed, TileSize *size)
+{
+	const int most = half_bytes(fixed) / (int)sizeof(Value);
+	size->area = max(size->area, min(size->padded, most));
 }
 
 /* Limits tiles to the memory there is: blocks that see more of a view add to it directly. */
-static inline void limit_tiles(int near, TileSize *size)
+static inline void limit_tiles(int fixed, TileSize *size)
 {
-	size->area = min(size->area, (cuda_most_shared() - near) / (int)sizeof(float));
+	size->area = min(size->area, (cuda_most_shared() - fixed) / (int)sizeof(float));
 	size->direction = 0;
 }
 
 /* Two tiles, one of which is added to while the other is read, unless they leave too little memory
  * for a second block. */
-template <class Value> static int buffers_of(const TileSize *size)
+template <class Value> static int buffers_of(int fixed, const TileSize *size)
 {
-	return 2 * tile_bytes<Value>(size) < cuda_most_shared() * 2 / 5 ? 2 : 1;
+	return 2 * tile_bytes<Value>(size) <= half_bytes(fixed) ? 2 : 1;
 }
 
 static inline tomos_status find_largest(
@@ -359,10 +427,11 @@ static inline tomos_status find_largest(
 	return largest_value(backend, &voxels, NULL, (unsigned *)memory);
 }
 
-/* Projects the views of `s`. order(axis of lanes, axes): all axes of a block. */
+/* Projects the views of `s`. voxels: bytes of a block for them; order(axis of lanes, axes): all axes
+ * of a block. */
 template <class Value, class Kernel, class Order>
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, Footprints s,
-	const TileSize *size, Kernel kernel, int column, const Order &order)
+	const TileSize *size, int voxels, Kernel kernel, int column, const Order &order)
 {
 	cudaStream_t stream = device_of(backend)->stream;
 	const int64_t pixels = (int64_t)s.rows * s.columns;
@@ -380,7 +449,7 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 		kernel<<<dim3(cuda_blocks(s.n[axis[0]], LANES, 1 << 30),
 				 cuda_blocks(s.n[axis[1]], WARPS, 65535),
 				 cuda_blocks(s.n[axis[2]], column, 65535)),
-			THREADS, s.buffers * tile_bytes<Value>(size), stream>>>(s);
+			THREADS, s.buffers * tile_bytes<Value>(size) + voxels, stream>>>(s);
 		CUDA_LAUNCHED("projecting");
 	}
 	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s.count, PARTS<Value>), 256,
@@ -389,9 +458,10 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	return TOMOS_OK;
 }
 
+/* near: bytes of a block for what is known about views. */
 template <class Value, class Kernel, class Order>
 static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest *what,
-	const TileSize *size, Kernel kernel, int column, const Order &order)
+	const TileSize *size, int near, int voxels, Kernel kernel, int column, const Order &order)
 {
 	const CudaPlan *kept;
 	const void *quanta;
@@ -399,7 +469,7 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 	Footprints s = footprints_of(what, size, PARTS<Value>);
 	s.tile_rows = 1 << 16;
 	s.tile_area = size->area;
-	s.buffers = buffers_of<Value>(size);
+	s.buffers = buffers_of<Value>(near + voxels, size);
 	const int64_t pixels = (int64_t)s.rows * s.columns, floats = pixels * PARTS<Value>;
 	const int64_t most = max64(1, min64(VIEWS, device_of(backend)->scratch_most / floats));
 	TRY(cuda_plan(backend, what->plan, &kept));
@@ -414,7 +484,7 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 		s.quanta = (const Quantum *)quanta + what->first + first;
 		s.count = min64(most, s.part - first);
 		s.projections = what->projections + first * pixels;
-		TRY(run_views<Value>(backend, what, s, size, kernel, column, order));
+		TRY(run_views<Value>(backend, what, s, size, voxels, kernel, column, order));
 	}
 	return TOMOS_OK;
 }

@@ -8,6 +8,11 @@
 /* Voxels of a thread. */
 template <class Value> constexpr int COLUMN = PARTS<Value> == 4 ? 8 : 16;
 
+template <class Value> using Mine = Voxels<Value, COLUMN<Value>>;
+
+/* Those whose instructions follow each other: more are too long for the instruction cache. */
+template <class Value> constexpr int UNROLLED = PARTS<Value> == 4 ? COLUMN<Value> : 4;
+
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
 /* Adds x times the shares to NC x NR pixels from `at` on. */
@@ -24,33 +29,35 @@ static __device__ __forceinline__ void add_shares(
 	}
 }
 
-template <class Value, bool RAYS, int NC, int NR, bool PLAIN>
+template <class Value, bool RAYS, int NC, int NR, bool ACROSS, bool ALONG>
 static __device__ __forceinline__ void visit_column(
-	const Footprints &s, const Column &c, int *tile, const Value value[COLUMN<Value>])
+	const Footprints &s, const Column &c, int *tile, const Mine<Value> &voxels)
 {
 	const int pitch = c.pitch;
 	const unsigned origin = origin_of<NC, NR>(pitch);
-#pragma unroll
-	for (int k = 0; k < COLUMN<Value>; k++)
-		visit_voxel<RAYS, NC, NR, PLAIN>(s.weighting, c, pitch, origin, (float)k,
+#pragma unroll UNROLLED < Value>
+	for (int k = 0; k < COLUMN<Value>; k++) {
+		const Value x = voxels.at(k); /* loaded before anything is added */
+		visit_voxel<RAYS, NC, NR, ACROSS, ALONG>(s.weighting, c, pitch, origin, (float)k,
 			[&](int place, const float *a, const float *b, float weight) {
 #pragma unroll
 				for (int part = 0; part < PARTS<Value>; part++)
 					add_shares<NC, NR>(tile + (place + part * s.tile_area),
-						pitch, a, b, weight * part_of(value[k], part));
+						pitch, a, b, weight * part_of(x, part));
 			});
+	}
 }
 
 /* The kind is the same for all threads of a block. */
 template <class Value, bool RAYS>
 static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near, int *tile,
-	float dx, float dy, const Value value[COLUMN<Value>])
+	float dx, float dy, const Mine<Value> &voxels)
 {
 	const Column c = column_of(s, near, dx, dy);
 	switch (near.kind) {
-#define KIND(number, NC, NR, PLAIN) \
+#define KIND(number, NC, NR, ACROSS, ALONG) \
 	case number: \
-		visit_column<Value, RAYS, NC, NR, PLAIN>(s, c, tile, value); \
+		visit_column<Value, RAYS, NC, NR, ACROSS, ALONG>(s, c, tile, voxels); \
 		break;
 		SHARE_KINDS(KIND)
 #undef KIND
@@ -82,12 +89,12 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	if (s.quanta[view].axis != s.axis[0])
 		return;
 	near_block(s, &s.views[view], first, 1 << 16, 1, near);
-	set_pitch(s, near);
+	set_pitch(s, near->u.x - near->u.w * near->d.x, near->v.x - near->v.w * near->d.x, near);
 	set_units(s, &s.views[view], s.quanta[view], first, 1, near);
 }
 
 template <class Value, bool RAYS>
-static __global__ void __launch_bounds__(THREADS, 2)
+static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
 	footprint_forward(const __grid_constant__ Footprints s)
 {
 	extern __shared__ float4 memory[];
@@ -95,8 +102,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	visit_block<Value, COLUMN<Value>>(
 		s, near, (int *)memory,
 		[&](int view, const int first[3], Near *to) { set_near(s, view, first, to); },
-		[&](const Near &v, int *tile, float dx, float dy, const Value *value) {
-			visit_view<Value, RAYS>(s, v, tile, dx, dy, value);
+		[&](const Near &v, int *tile, float dx, float dy, const Mine<Value> &voxels) {
+			visit_view<Value, RAYS>(s, v, tile, dx, dy, voxels);
 		},
 		[&](const Near &v, int *image, const Line &line, float dx, float dy) {
 			visit_direct<RAYS, Value>(s, v, image, line, dx, dy);
@@ -130,6 +137,8 @@ template <class Value> static TileSize measure(const ProjectRequest *what, int a
 
 enum { NEAR_BYTES = VIEWS * (int)sizeof(Near) };
 
+template <class Value> constexpr int FIXED = NEAR_BYTES + Mine<Value>::BYTES;
+
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	int axes;
@@ -138,10 +147,12 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 		return false;
 	TileSize *size = notes_of<TileSize>(notes);
 	*size = measure<float4>(what, axes);
-	if (size->direction != 0 && has_tiles<float4>(NEAR_BYTES, size))
+	pad_tiles<float4>(FIXED<float4>, size);
+	if (size->direction != 0 && has_tiles<float4>(FIXED<float4>, size))
 		return true;
 	*size = measure<float>(what, axes);
-	limit_tiles(NEAR_BYTES, size);
+	pad_tiles<float>(FIXED<float>, size);
+	limit_tiles(FIXED<float>, size);
 	return true;
 }
 
@@ -150,7 +161,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 {
 	auto kernel =
 		has_rays(what) ? footprint_forward<Value, true> : footprint_forward<Value, false>;
-	return run_footprints<Value>(backend, what, size, kernel, COLUMN<Value>, order_axes);
+	return run_footprints<Value>(backend, what, size, NEAR_BYTES, Mine<Value>::BYTES, kernel,
+		COLUMN<Value>, order_axes);
 }
 
 static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,

@@ -9,6 +9,11 @@
 #include "backend/cuda/kernels/footprint_forward.h"
 #include "backend/cuda/kernels/footprint_upright.h"
 
+/* Voxels of a thread. */
+template <class Value> constexpr int COLUMN = PARTS<Value> == 4 ? 8 : 16;
+
+template <class Value> using Mine = Voxels<Value, COLUMN<Value>>;
+
 /* ---- a column of voxels ---------------------------------------------------------------------- */
 
 /* What a thread needs after its first addition: those could change a Near. */
@@ -44,25 +49,62 @@ static __device__ __forceinline__ void add_line(
 		for (int i = 0; i < SAMPLES; i++)
 			add_quanta(at + (i * climb.pitch + TAPS - 1), foot.a[TAPS - 1], line[i]);
 	for (int c = TAPS; c < climb.taps && foot.column + c < climb.columns; c++) {
-		const float below = trapezoid_below(foot.across, foot.left + (float)c);
-		const float above = trapezoid_below(foot.across, foot.left + (float)(c + 1));
-		const float a = foot.scale * (above - below);
+		const float a = tap_of(foot, c);
 #pragma unroll
 		for (int i = 0; i < SAMPLES; i++)
 			add_quanta(at + (i * climb.pitch + c), a, line[i]);
 	}
 }
 
-template <class B, bool RAYS, class Value>
-static __device__ __forceinline__ void visit_span(const Foot &foot, const Climb &climb, int *tile,
-	int apart, int first, const Value value[COLUMN<Value>])
+/* Adds a voxel beyond the edges of its samples except the first. */
+template <int S, int D>
+static __device__ __forceinline__ void add_beyond(
+	const float low[S + 1], const float high[S + 1], float climb, float x, float *beyond)
+{
+#pragma unroll
+	for (int e = 1; e < D + S; e++)
+		add_scaled(beyond[e], part_beyond<S, D>(low, high, climb, e), x);
+}
+
+/* Voxels first .. first + B::N - 1 of a column, in one view. */
+template <class B, bool RAYS>
+static __device__ __forceinline__ void visit_one(
+	const Foot &foot, const Climb &climb, int *tile, int first, const Mine<float> &voxels)
+{
+	const Span span = span_of<B>(foot, first);
+	const float up = fmaf((float)first, climb.up, climb.rise);
+	float x[B::N], beyond[B::SAMPLES + 1] = {}, line[B::SAMPLES];
+	span_visit<B>(foot, span, [&](int k, const float *from, const float *to) {
+		float *at = beyond + B::edge(k);
+		x[k] = voxels.at(first + k);
+		if (RAYS)
+			x[k] *= distance_of(foot, fmaf((float)k, climb.up, up));
+		if (is_longer<B>(k))
+			add_beyond<B::S, (B::G + 1) / 2>(from, to, foot.climb, x[k], at);
+		else
+			add_beyond<B::S, B::G / 2>(from, to, foot.climb, x[k], at);
+	});
+#pragma unroll
+	for (int i = 0; i < B::SAMPLES; i++)
+		line[i] = beyond[i] - beyond[i + 1];
+#pragma unroll
+	for (int k = 0; k < B::N; k++)
+		add_scaled(line[B::edge(k)], foot.climb, x[k]);
+	add_line<B::SAMPLES, TAPS>(
+		foot, climb, tile + ((int)span.whole * climb.pitch + foot.column), line);
+}
+
+/* The same in four views; apart: from one tile to the next. */
+template <class B, bool RAYS>
+static __device__ __forceinline__ void visit_four(const Foot &foot, const Climb &climb, int *tile,
+	int apart, int first, const Mine<float4> &voxels)
 {
 	constexpr int LONG = (B::G + 1) / 2, SHORT = B::G / 2;
 	const Span span = span_of<B>(foot, first);
+	const float up = fmaf((float)first, climb.up, climb.rise);
 	float weight[B::N][LONG + B::S];
 	span_visit<B>(foot, span, [&](int k, const float *from, const float *to) {
-		const float rise = fmaf((float)(first + k), climb.up, climb.rise),
-			    scale = RAYS ? distance_of(foot, rise) : 1;
+		const float scale = RAYS ? distance_of(foot, fmaf((float)k, climb.up, up)) : 1;
 		if (is_longer<B>(k))
 			set_weights<B::S, LONG>(from, to, scale, weight[k]);
 		else
@@ -70,31 +112,37 @@ static __device__ __forceinline__ void visit_span(const Foot &foot, const Climb 
 	});
 	int *at = tile + ((int)span.whole * climb.pitch + foot.column);
 #pragma unroll
-	for (int part = 0; part < PARTS<Value>; part++, at += apart) {
+	for (int part = 0; part < PARTS<float4>; part++, at += apart) {
 		float line[B::SAMPLES] = {};
 #pragma unroll
 		for (int k = 0; k < B::N; k++)
 #pragma unroll
 			for (int i = 0; i < (is_longer<B>(k) ? LONG : SHORT) + B::S; i++)
 				add_scaled(line[B::edge(k) + i], weight[k][i],
-					part_of(value[first + k], part));
-		add_line<B::SAMPLES, PARTS<Value> == 4 ? TAPS - 1 : TAPS>(foot, climb, at, line);
+					part_of(voxels.at(first + k), part));
+		add_line<B::SAMPLES, TAPS - 1>(foot, climb, at, line);
 	}
 }
 
 /* The kind is the same for all threads of a block. */
 template <bool RAYS, class Value>
 static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near, int *tile,
-	float dx, float dy, const Value value[COLUMN<Value>])
+	float dx, float dy, const Mine<Value> &voxels)
 {
 	const Foot foot = foot_of<RAYS>(s, near, dx, dy);
 	const Climb climb = {
 		near.taps, near.columns, near.pitch, near.away[2], near.lower != 0 ? s.step[2] : 0};
 	boundary_visit(near.kind, [&](auto boundaries) {
 		typedef decltype(boundaries) B;
+		if constexpr (PARTS<Value> == 4) {
 #pragma unroll
-		for (int first = 0; first < COLUMN<Value>; first += B::N)
-			visit_span<B, RAYS>(foot, climb, tile, s.tile_area, first, value);
+			for (int first = 0; first < COLUMN<Value>; first += B::N)
+				visit_four<B, RAYS>(foot, climb, tile, s.tile_area, first, voxels);
+		} else {
+#pragma unroll 1
+			for (int first = 0; first < COLUMN<Value>; first += B::N)
+				visit_one<B, RAYS>(foot, climb, tile, first, voxels);
+		}
 	});
 }
 
@@ -138,7 +186,9 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	if (lanes_of(k, s.low, s.n) != s.axis[0])
 		return;
 	near_block(s, k, first, 1 << 16, 1, near);
-	set_pitch(s, near);
+	const float rate = 1 / near->df, lower = near->lower != 0 ? rate : 1;
+	set_pitch(s, (near->ua - near->uf * rate * near->da) * rate,
+		(near->va - near->lower * near->vf * rate * near->da) * lower, near);
 	/* A row meets about one voxel more than fit into it. */
 	const double depth = near->df + s.size[0] * fabsf(near->da) + s.size[1] * fabsf(near->db);
 	set_units(s, k, s.quanta[view], first, 1 + kernel_row_depth(k, depth) / k->row[2], near);
@@ -153,8 +203,8 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
 	visit_block<Value, COLUMN<Value>>(
 		s, near, (int *)memory,
 		[&](int view, const int first[3], Near *to) { set_near(s, view, first, to); },
-		[&](const Near &v, int *tile, float dx, float dy, const Value *value) {
-			visit_view<RAYS>(s, v, tile, dx, dy, value);
+		[&](const Near &v, int *tile, float dx, float dy, const Mine<Value> &voxels) {
+			visit_view<RAYS, Value>(s, v, tile, dx, dy, voxels);
 		},
 		[&](const Near &v, int *image, const Line &line, float dx, float dy) {
 			visit_direct<RAYS, Value>(s, v, image, line, dx, dy);
@@ -165,6 +215,8 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
 
 enum { NEAR_BYTES = VIEWS * (int)sizeof(Near) };
 
+template <class Value> constexpr int FIXED = NEAR_BYTES + Mine<Value>::BYTES;
+
 static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	int unused;
@@ -173,9 +225,11 @@ static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 		return false;
 	TileSize *size = notes_of<TileSize>(notes);
 	*size = tile_size(what, LANES, WARPS, COLUMN<float4>);
-	if (size->direction == 0 || !has_tiles<float4>(NEAR_BYTES, size)) {
+	pad_tiles<float4>(FIXED<float4>, size);
+	if (size->direction == 0 || !has_tiles<float4>(FIXED<float4>, size)) {
 		*size = tile_size(what, LANES, WARPS, COLUMN<float>);
-		limit_tiles(NEAR_BYTES, size);
+		pad_tiles<float>(FIXED<float>, size);
+		limit_tiles(FIXED<float>, size);
 	}
 	const int n[3] = {(int)(what->box.high[0] - what->box.low[0]),
 		(int)(what->box.high[1] - what->box.low[1]),
@@ -190,8 +244,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 {
 	auto kernel =
 		has_rays(what) ? footprint_forward<Value, true> : footprint_forward<Value, false>;
-	return run_footprints<Value>(
-		backend, what, size, kernel, COLUMN<Value>, [](int lanes, int axis[3]) {
+	return run_footprints<Value>(backend, what, size, NEAR_BYTES, Mine<Value>::BYTES, kernel,
+		COLUMN<Value>, [](int lanes, int axis[3]) {
 			axis[0] = lanes;
 			axis[1] = 1 - lanes;
 			axis[2] = 2;

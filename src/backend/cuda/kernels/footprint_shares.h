@@ -114,21 +114,25 @@ static __device__ __forceinline__ float shape_below(const Shape &shape, float s)
 }
 
 /* Pixels that a footprint meets in each coordinate, at most: columns and rows; and whether shapes
- * are plain. */
+ * are plain across columns and along rows. */
 #define SHARE_KINDS(KIND) \
-	KIND(0, 3, 2, true) \
-	KIND(1, 3, 3, true) \
-	KIND(2, 3, 3, false) \
-	KIND(3, 5, 5, false) \
-	KIND(4, 7, 7, false)
+	KIND(0, 3, 2, true, true) \
+	KIND(1, 3, 3, true, true) \
+	KIND(2, 3, 3, false, true) \
+	KIND(3, 3, 3, false, false) \
+	KIND(4, 4, 3, false, true) \
+	KIND(5, 4, 4, false, false) \
+	KIND(6, 5, 5, false, false) \
+	KIND(7, 7, 7, false, false)
 
 enum { SHARES_MOST = 7 };
 
 /* The first kind that is enough for footprints of these lengths; -1: none. */
-static __device__ __forceinline__ int share_kind(float across, float along, bool plain)
+static __device__ __forceinline__ int share_kind(
+	float across, float along, bool plain_across, bool plain_along)
 {
-#define KIND(number, NC, NR, PLAIN) \
-	if (across <= NC - 1 && along <= NR - 1 && (plain || !PLAIN)) \
+#define KIND(number, NC, NR, ACROSS, ALONG) \
+	if (across <= NC - 1 && along <= NR - 1 && plain_across >= ACROSS && plain_along >= ALONG) \
 		return number;
 	SHARE_KINDS(KIND)
 #undef KIND
@@ -138,7 +142,7 @@ static __device__ __forceinline__ int share_kind(float across, float along, bool
 /* Columns or rows of a kind. */
 static __device__ inline int share_pixels(int kind, int rows)
 {
-#define KIND(number, NC, NR, PLAIN) \
+#define KIND(number, NC, NR, ACROSS, ALONG) \
 	if (kind == number) \
 		return rows ? NR : NC;
 	SHARE_KINDS(KIND)

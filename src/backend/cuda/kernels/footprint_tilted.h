@@ -179,9 +179,9 @@ static __device__ __noinline__ void near_block(
 	const Seen seen = seen_by(s, k, at);
 	const double rate = 1 / footprint_affine(k->depth, at);
 	Near v = {.scale = scale_of(s.weighting, k, rate)};
-	const bool plain = set_edges(k->column, k, seen.low[0], seen.high[0], 0, rate, &v.across) &&
-			   set_edges(k->row, k, seen.low[1], seen.high[1], 0, rate, &v.along);
-	v.kind = share_kind((float)seen.length[0], (float)seen.length[1], plain);
+	const bool across = set_edges(k->column, k, seen.low[0], seen.high[0], 0, rate, &v.across),
+		   along = set_edges(k->row, k, seen.low[1], seen.high[1], 0, rate, &v.along);
+	v.kind = share_kind((float)seen.length[0], (float)seen.length[1], across, along);
 	set_tile(s, seen, pitch, each, &v);
 	set_edges(k->column, k, seen.low[0], seen.high[0], v.column, rate, &v.across);
 	set_edges(k->row, k, seen.low[1], seen.high[1], v.row, rate, &v.along);
@@ -224,7 +224,7 @@ static __device__ __forceinline__ float weight_of(
 	const float weight = c.scale * inverse_nearly(product);
 	if (RAYS) {
 		const float rise = fmaf(k, c.step, c.rise), square = fmaf(rise, rise, c.square);
-		return (weight * rate) * (rate * rate) * (square * inverse_root(square));
+		return (weight * rate) * (rate * rate) * length_nearly(square);
 	}
 	return weighting == WEIGHT_DEPTH ? weight * (rate * rate) : weight;
 }
@@ -236,22 +236,24 @@ template <int NC, int NR> static __device__ __forceinline__ unsigned origin_of(i
 	       (__float_as_uint(MAGIC) + BEFORE<NC>);
 }
 
-/* Shares of voxel k: calls use(place of the first pixel on the tile, shares of columns, of rows,
+/* Shares of voxel k (ACROSS, ALONG: shapes are plain): calls use(place of the first pixel on the tile, shares of columns, of rows,
  * weight). */
-template <bool RAYS, int NC, int NR, bool PLAIN, class Use>
+template <bool RAYS, int NC, int NR, bool ACROSS, bool ALONG, class Use>
 static __device__ __forceinline__ void visit_voxel(
 	int weighting, const Column &c, int pitch, unsigned origin, float k, const Use &use)
 {
 	const float depth = fmaf(k, c.by_d, c.d), rate = inverse_nearly(depth);
 	const float U = fmaf(k, c.by_u, c.u), V = fmaf(k, c.by_v, c.v);
 	const float u = U * rate, v = V * rate;
-	const Shape across = shape_of<PLAIN>(c.across, u), along = shape_of<PLAIN>(c.along, v);
+	const Shape across = shape_of<ACROSS>(c.across, u), along = shape_of<ALONG>(c.along, v);
 	const float column = middle_pixel<NC>(u), row = middle_pixel<NR>(v);
 	float a[NC], b[NR];
 	shares_of<NC>(across, __fadd_rn(column, -MAGIC), U, depth, a);
 	shares_of<NR>(along, __fadd_rn(row, -MAGIC), V, depth, b);
-	use((int)(__float_as_uint(row) * pitch + __float_as_uint(column) + origin), a, b,
-		weight_of<RAYS>(weighting, c, k, rate, across.wide * along.wide));
+	unsigned place = __float_as_uint(row) * pitch + __float_as_uint(column) + origin;
+	/* Else the origin becomes a part of every pixel's offset, which has too few bits for it. */
+	asm("" : "+r"(place));
+	use((int)place, a, b, weight_of<RAYS>(weighting, c, k, rate, across.wide * along.wide));
 }
 
 /* One voxel, for blocks that see more than a tile: calls meet(place in the image, weight) for every
@@ -296,7 +298,9 @@ static inline void measure_corner(const ProjectRequest *what, const KernelView *
 	}
 	for (int c = 0; c < 2; c++) {
 		const double *f = c ? k->row : k->column;
-		const double p = (f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3]) / depth;
+		const double p =
+			seen_position((f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3]) / depth,
+				c ? what->plan->model.rows : what->plan->model.columns);
 		for (int a = 0; a < 3; a++)
 			wide[c] += (block[a] + 1) * fabs(f[a] - p * k->depth[a]) / depth;
 	}

@@ -9,9 +9,6 @@
 
 #include "backend/cuda/kernels/footprint_blocks.h"
 
-/* Voxels of a thread. */
-template <class Pixel> constexpr int COLUMN = PARTS<Pixel> == 4 ? 8 : 16;
-
 enum { TAPS = 3 /* detector columns of a footprint whose weights are in registers */ };
 
 /* A view relative to the first voxel (corner) of a block and the first pixel of its tile. The
@@ -141,6 +138,14 @@ typedef struct {
 	float square;      /* of the horizontal distance from the source */
 } Foot;
 
+/* The weight of detector column c. */
+static __device__ __forceinline__ float tap_of(const Foot &foot, int c)
+{
+	const float below = trapezoid_below(foot.across, foot.left + (float)c);
+	const float above = trapezoid_below(foot.across, foot.left + (float)(c + 1));
+	return foot.scale * (above - below);
+}
+
 static __device__ __forceinline__ float distance_of(const Foot &foot, float rise)
 {
 	return length_nearly(fmaf(rise, rise, foot.square));
@@ -222,6 +227,16 @@ static __device__ __forceinline__ float weight_between(
 {
 	const float above = i < D ? 1 : high[i - D] - high[i - D + 1];
 	return i < S ? above - (low[i] - low[i + 1]) : above;
+}
+
+/* The part of a voxel beyond edge e, in samples: its weights are the differences of these. For one
+ * view, differences of the samples need fewer instructions than weights. */
+template <int S, int D>
+static __device__ __forceinline__ float part_beyond(
+	const float low[S + 1], const float high[S + 1], float climb, int e)
+{
+	const float above = e < D ? high[0] + (float)(D - e) : high[e - D];
+	return e == 0 ? climb : e < S ? above - low[e] : above;
 }
 
 /* Voxels first .. first + B::N - 1 of a column. */
@@ -326,9 +341,11 @@ static inline TileSize tile_size(const ProjectRequest *what, int lanes, int warp
 			v += k->row[a] * at;
 		}
 		const double lower = KERNEL_FANS(k) ? 1 : depth, bend = KERNEL_FANS(k) ? 0 : 1;
+		u = seen_position(u / depth, what->plan->model.columns);
+		v = seen_position(v / lower, what->plan->model.rows);
 		for (int a = 0; a < 2; a++) {
-			x[a] = fabs(k->column[a] - u / depth * k->depth[a]) / depth;
-			y[a] = fabs(k->row[a] - bend * v / lower * k->depth[a]) / lower;
+			x[a] = fabs(k->column[a] - u * k->depth[a]) / depth;
+			y[a] = fabs(k->row[a] - bend * v * k->depth[a]) / lower;
 		}
 		enlarge(lanes * fmax(x[0], x[1]) + warps * fmin(x[0], x[1]),
 			lanes * fmax(y[0], y[1]) + warps * fmin(y[0], y[1]) +
