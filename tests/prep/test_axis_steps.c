@@ -213,8 +213,10 @@ static void uneven_angles(void **state)
 			OK(status);
 			printf("  kind %d, %g degrees, %s: off by %+.4f, standard error %.4f\n",
 				k % KINDS, arc, methods[m], axis.column - 61.3, axis.error);
-			assert_value("axis", axis.column, 61.3, fmin(1, 3 * axis.error));
-			assert_true(axis.error < (k == 2 ? 1 : 0.2));
+			/* Few views at random angles of half a turn do not determine it better. */
+			const double most = k == 2 ? 1 : 0.2;
+			assert_value("axis", axis.column, 61.3, fmin(most, 3 * axis.error));
+			assert_true(axis.error < most);
 			scene_free(&s);
 		}
 }
