@@ -108,7 +108,7 @@ static void slabs_of_any_thickness(void **state)
 		assert_ok(tomos_run(&thin.job, NULL));
 		tall_job(&thick, "thick.npy", rows[i]);
 		assert_ok(tomos_run(&thick.job, NULL));
-		assert_true(thick.report.slabs > 8 && thin.report.slabs > 2 * thick.report.slabs);
+		assert_true(thick.report.slabs >= 6 && thin.report.slabs > 2 * thick.report.slabs);
 		assert_int_equal(thick.report.slices, thin.report.slices);
 		assert_same_file(thin.output, thick.output);
 		tall_job(&thick, "broken.npy", rows[i]);
@@ -133,10 +133,10 @@ static void slabs_of_packed_frames(void **state)
 	tall_job(&kept, "kept.npy", "");
 	assert_ok(tomos_run(&kept.job, NULL));
 	assert_true(fabs(kept.report.planned_bytes - plain.report.planned_bytes - scan) < 1);
-	assert_non_null(strstr(kept.said, "plan      at least 8 slabs"));
+	assert_non_null(strstr(kept.said, "plan      at least 7 slabs of up to 48"));
 	assert_same_file(plain.output, kept.output);
 	tall_job(&again, "again.npy", "");
-	again.run.memory = (int64_t)plain.report.planned_bytes - 50000;
+	again.run.memory = (int64_t)plain.report.planned_bytes - 200000;
 	assert_ok(tomos_run(&again.job, NULL));
 	assert_true(again.report.planned_bytes <= (double)again.run.memory);
 	assert_null(strstr(again.said, "plan      at least"));

@@ -427,8 +427,8 @@ static inline tomos_status find_largest(
 	return largest_value(backend, &voxels, NULL, (unsigned *)memory);
 }
 
-/* Projects the views of `s`. voxels: bytes of a block for them; order(axis of lanes, axes): all axes
- * of a block. */
+/* Projects the views of `s`. voxels: bytes of a block for them; order(axis of lanes, axes): all
+ * axes of a block. */
 template <class Value, class Kernel, class Order>
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, Footprints s,
 	const TileSize *size, int voxels, Kernel kernel, int column, const Order &order)

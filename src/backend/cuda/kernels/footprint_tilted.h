@@ -236,8 +236,8 @@ template <int NC, int NR> static __device__ __forceinline__ unsigned origin_of(i
 	       (__float_as_uint(MAGIC) + BEFORE<NC>);
 }
 
-/* Shares of voxel k (ACROSS, ALONG: shapes are plain): calls use(place of the first pixel on the tile, shares of columns, of rows,
- * weight). */
+/* Shares of voxel k (ACROSS, ALONG: shapes are plain): calls use(place of the first pixel on the
+ * tile, shares of columns, of rows, weight). */
 template <bool RAYS, int NC, int NR, bool ACROSS, bool ALONG, class Use>
 static __device__ __forceinline__ void visit_voxel(
 	int weighting, const Column &c, int pitch, unsigned origin, float k, const Use &use)

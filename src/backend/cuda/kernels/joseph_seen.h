@@ -332,9 +332,9 @@ static __device__ int shear_pixels(
 	return (int)best.lines;
 }
 
-/* Rays of neighbouring pixels are `gap` voxels apart. If that is less than half, several lanes would
- * add to the same voxel: they take every third pixel or so. If it is a little more than one, some
- * would be in the same banks: then fewer lanes take less time. */
+/* Rays of neighbouring pixels are `gap` voxels apart. If that is less than half, several lanes
+ * would add to the same voxel: they take every third pixel or so. If it is a little more than one,
+ * some would be in the same banks: then fewer lanes take less time. */
 template <class Tile> static __device__ void set_lanes(int lines, Seen *seen)
 {
 	const int group = Tile::GROUP;

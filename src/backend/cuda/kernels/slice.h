@@ -150,8 +150,8 @@ static void launch_border(cudaStream_t stream, const Border *b)
 		0, stream>>>(*b);
 }
 
-/* The lines of a slice of na x nb pixels, in order and transposed, each with `border` zeros before it
- * and outside - border after it. */
+/* The lines of a slice of n[0] x n[1] pixels, in order and transposed, each with `border` zeros
+ * before it and outside - border after it. */
 static tomos_status border_slice(tomos_backend *backend, const float *slice, const int n[2],
 	int border, int outside, bool pairs, float *bordered[2])
 {
