@@ -126,8 +126,7 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 		typedef Short<decltype(boundaries), Pixel> B;
 #pragma unroll
 		for (int first = 0; first < COLUMN<Pixel>; first += B::N)
-			if (first < s.n[2] - (int)blockIdx.z * COLUMN<Pixel>)
-				visit_span<B, RAYS, PITCH>(s, near, foot, tile, first, sum);
+			visit_span<B, RAYS, PITCH>(s, near, foot, tile, first, sum);
 	});
 }
 
