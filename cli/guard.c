@@ -23,7 +23,7 @@
 
 enum {
 	MOST = 4096,      /* descriptors, and therefore ranks of a machine */
-	ATTEMPTS = 100,   /* to find the guard, 10 ms each */
+	ATTEMPTS = 1000,  /* to find the guard, 5 ms each */
 	UNUSED = 60000,   /* milliseconds after which a guard without ranks ends */
 	LAST_WAIT = 3000, /* milliseconds for the launcher to end the other ranks */
 	LAUNCHER = 2000,  /* and then itself */
