@@ -231,12 +231,15 @@ static void end_launcher(long pid)
 static void remove_segments(void)
 {
 	const char *job = getenv("PMIX_NAMESPACE");
-	char pattern[96];
+	char pattern[96], *end;
 	glob_t found;
 	if (!job || !*job)
 		return;
+	unsigned long number = strtoul(job, &end, 10);
+	if (*end)
+		return;
 	snprintf(pattern, sizeof pattern, "/dev/shm/vader_segment.*.%lu.%lx.*",
-		(unsigned long)geteuid(), strtoul(job, NULL, 10));
+		(unsigned long)geteuid(), number);
 	if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0)
 		for (size_t i = 0; i < found.gl_pathc; i++)
 			(void)unlink(found.gl_pathv[i]);

@@ -40,6 +40,7 @@ struct tomos_comm {
 	int rank, size;
 	int local_rank, local_size; /* among the ranks on this machine */
 	int node;                   /* the first of these */
+	bool one_thread;            /* only the thread that opened it may communicate */
 	char description[160];
 	double sent;   /* bytes of messages to other ranks */
 	double shared; /* bytes of gathers and broadcasts that other ranks have received */

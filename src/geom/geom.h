@@ -20,12 +20,13 @@ static inline bool view_fans(const tomos_view *view)
 	return view->src[3] == (int)TOMOS_FAN_PER_ROW;
 }
 
-/* Moves the detector by that many columns and rows, and the sources of fans with the rows. */
 /* Columns from the middle of the detector to the projection of the axis x = y = 0. */
 double view_axis_offset(const tomos_view *view);
 /* Whether a detector is so far beside the axis that it is meant: of a full turn, opposite views
  * cover the short side. */
 bool offset_is_meant(double offset, int64_t columns);
+
+/* Moves the detector by that many columns and rows, and the sources of fans with the rows. */
 void view_slide(tomos_view *view, double columns, double rows);
 
 /* Moves source and detector by a pose; see tomos_geometry_move. */

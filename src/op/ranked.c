@@ -106,6 +106,7 @@ tomos_status ranked_open(tomos_backend **ranked, tomos_backend *inner, tomos_com
 	r->base = *inner;
 	r->inner = inner;
 	r->comm = comm;
+	r->waits = comm->one_thread;
 	r->chunk_views = CHUNK_VIEWS;
 	backend_copy(&r->copy, inner->type);
 	r->base.type = &r->copy.type;

@@ -10,6 +10,10 @@
  * row, which see another part of the object. */
 #define WORSE 1.005
 #define WORSE_ROW 1.5
+/* Of a pose that is taken: it has to lower one of the residuals. */
+#define BETTER 0.995
+/* Residuals of projections that agree but for rounding, or that see nothing to compare. */
+#define AGREEING 1e-5
 
 /* What the projections contradict each other by: pairs of the midplane, and planes. The axis is
  * fitted to the pairs. */
@@ -67,6 +71,21 @@ static void take_given(Search *s)
 	s->error[POSE_AXIS] = HUGE_VAL;
 }
 
+/* Whether the scan prefers what was found: one residual is lower, none is higher. Pairs in another
+ * row see another part of the object, so there the planes decide. */
+static bool is_better(const Search *s, const Search *given, const Contradiction *found,
+	const Contradiction *nominal)
+{
+	bool planes = nominal->planes > AGREEING && found->planes > 0,
+	     lower = planes && found->planes < BETTER * nominal->planes;
+	bool other_row = lower && fabs(s->pose[POSE_ROW] - given->pose[POSE_ROW]) > 1;
+	if (nominal->pairs < AGREEING || found->pairs < AGREEING)
+		return false;
+	return found->pairs <= (other_row ? WORSE_ROW : WORSE) * nominal->pairs &&
+	       found->planes <= WORSE * nominal->planes &&
+	       (lower || found->pairs < BETTER * nominal->pairs);
+}
+
 tomos_status search_accept(Search *s)
 {
 	Search given = *s;
@@ -80,9 +99,7 @@ tomos_status search_accept(Search *s)
 		return TOMOS_OK;
 	take_given(&given);
 	TRY(contradiction(&given, &nominal));
-	bool other_row = fabs(s->pose[POSE_ROW] - given.pose[POSE_ROW]) > 1;
-	if (found.pairs <= (other_row ? WORSE_ROW : WORSE) * nominal.pairs &&
-		found.planes <= WORSE * nominal.planes)
+	if (is_better(s, &given, &found, &nominal))
 		return TOMOS_OK;
 	given.after = nominal.pairs;
 	*s = given;

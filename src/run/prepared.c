@@ -121,7 +121,7 @@ static bool has_step(const char *steps, const char *name)
 	return false;
 }
 
-static bool are_counts(const tomos_prepared *p)
+bool prepared_are_counts(const tomos_prepared *p)
 {
 	const char *quantity = p->prep.quantity;
 	return strcmp(quantity, "auto") == 0 ? p->info.flats > 0 : strcmp(quantity, "counts") == 0;
@@ -129,7 +129,7 @@ static bool are_counts(const tomos_prepared *p)
 
 bool prepared_are_integrals(const tomos_prepared *p)
 {
-	bool lines = !are_counts(p) && strcmp(p->prep.quantity, "transmission") != 0;
+	bool lines = !prepared_are_counts(p) && strcmp(p->prep.quantity, "transmission") != 0;
 	return lines || has_step(p->prep.steps, "log");
 }
 
@@ -140,7 +140,7 @@ enum { LEAST_STRIPES = 32 };
 
 static tomos_status say_wide_stripes(const tomos_prepared *p, const tomos_job *job)
 {
-	int64_t columns = p->geometry->columns, levels = p->prep.ring_levels, fewer = 1;
+	int64_t columns = p->columns, levels = p->prep.ring_levels, fewer = 1;
 	if (strcmp(p->prep.rings, "wavelet") != 0 || columns >> levels >= LEAST_STRIPES)
 		return TOMOS_OK;
 	while (columns >> (fewer + 1) >= LEAST_STRIPES)
@@ -157,7 +157,7 @@ static tomos_status say_unusual(const tomos_prepared *p, const tomos_job *job)
 {
 	const char *quantity = p->prep.quantity;
 	bool automatic = strcmp(quantity, "auto") == 0;
-	if (!are_counts(p) && !automatic && p->info.flats > 0)
+	if (!prepared_are_counts(p) && !automatic && p->info.flats > 0)
 		TRY(job_say(job, "warning: quantity is %s, so the scan's flats are not used",
 			quantity));
 	TRY(say_wide_stripes(p, job));

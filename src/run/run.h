@@ -44,6 +44,7 @@ tomos_status prepared_axis_known(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress);
 
 /* Whether the data are line integrals after preparation. */
+bool prepared_are_counts(const tomos_prepared *p);
 bool prepared_are_integrals(const tomos_prepared *p);
 /* The column of the scan that a column of the prepared data is. */
 double prepared_column(const tomos_prepared *p, double column);

@@ -309,7 +309,8 @@ static tomos_status next_file(void *user, const char *path)
 /* Files of a stack that says how many it has, missing at its beginning or at its end. */
 static void gap_at_ends(const tomos_file *file, const Numbering *last, Gap *gap)
 {
-	if (gap->number >= 0 || last->number < 0 || file->files <= file->shape[0])
+	/* A part of a stack that was chosen at a regular step is complete. */
+	if (gap->number >= 0 || last->number < 0 || last->step > 1 || file->files <= file->shape[0])
 		return;
 	gap->number = gap->first > 0 ? 0 : last->number + 1;
 	if (gap->first == 0)

@@ -148,7 +148,7 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 	bool yes;
 	TRY(wanted(r, &yes));
 	bool flats = r->job->say && !r->compared_flats && r->prepared->info.flats > 0 &&
-		     prepared_are_integrals(r->prepared);
+		     prepared_are_counts(r->prepared) && prepared_are_integrals(r->prepared);
 	if (!yes && !flats)
 		return TOMOS_OK;
 	TRY(mem_alloc(&rows, count * g->columns, sizeof *rows, "rows of some views"));

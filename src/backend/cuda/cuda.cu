@@ -163,14 +163,19 @@ static tomos_status cuda_free_bytes(tomos_backend *b, int64_t *bytes)
 static int cuda_count(void)
 {
 	int count = 0;
-	return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+	if (cudaGetDeviceCount(&count) == cudaSuccess)
+		return count;
+	(void)cudaGetLastError(); /* else the next launch would report it */
+	return 0;
 }
 
 /* Numbers depend on what a process may see (CUDA_VISIBLE_DEVICES), addresses on the bus do not. */
 static void cuda_place(const tomos_backend *b, char *name, size_t size)
 {
-	if (cudaDeviceGetPCIBusId(name, (int)size, device_of(b)->number) != cudaSuccess)
-		snprintf(name, size, "cuda:%d", device_of(b)->number);
+	if (cudaDeviceGetPCIBusId(name, (int)size, device_of(b)->number) == cudaSuccess)
+		return;
+	(void)cudaGetLastError();
+	snprintf(name, size, "cuda:%d", device_of(b)->number);
 }
 
 static void cuda_share(const tomos_backend *b, int processes)
@@ -178,8 +183,10 @@ static void cuda_share(const tomos_backend *b, int processes)
 	CudaDevice *d = device_of(b);
 	size_t free_bytes, all;
 	sharers[d->number % DEVICES] = processes;
-	if (cuda_use(b) != TOMOS_OK || cudaMemGetInfo(&free_bytes, &all) != cudaSuccess)
+	if (cuda_use(b) != TOMOS_OK || cudaMemGetInfo(&free_bytes, &all) != cudaSuccess) {
+		(void)cudaGetLastError();
 		return;
+	}
 	const int64_t floats = (int64_t)(all / sizeof(float)) / processes;
 	d->scratch_most = min64(d->scratch_most, floats / 8);
 	d->filter_most = min64(d->filter_most, floats / 32);

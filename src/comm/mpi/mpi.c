@@ -119,13 +119,15 @@ static tomos_status find_local(tomos_comm *comm, MPI_Comm world)
 	return TOMOS_OK;
 }
 
-static tomos_status start(Mpi *own)
+static tomos_status start(tomos_comm *comm, Mpi *own)
 {
-	int running = 0, level;
+	int running = 0, level = MPI_THREAD_SINGLE;
 	TRY_MPI(MPI_Initialized(&running), "start");
 	if (!running)
 		TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level), "start");
 	own->started = !running;
+	TRY_MPI(MPI_Query_thread(&level), "start");
+	comm->one_thread = level < MPI_THREAD_SERIALIZED;
 	return TOMOS_OK;
 }
 
@@ -137,6 +139,7 @@ static tomos_status take_world(tomos_comm *comm, Mpi *own, const void *handle)
 	TRY_MPI(MPI_Comm_dup(given, &own->world), "a communicator");
 	TRY_MPI(MPI_Comm_dup(given, &own->aside), "a communicator");
 	TRY_MPI(MPI_Comm_set_errhandler(own->world, MPI_ERRORS_RETURN), "a communicator");
+	TRY_MPI(MPI_Comm_set_errhandler(own->aside, MPI_ERRORS_RETURN), "a communicator");
 	TRY_MPI(MPI_Comm_rank(own->world, &comm->rank), "the number of a rank");
 	TRY_MPI(MPI_Comm_size(own->world, &comm->size), "the number of ranks");
 	return find_local(comm, own->world);
@@ -147,7 +150,7 @@ static tomos_status mpi_open(tomos_comm *comm, const void *handle)
 	Mpi *own;
 	tomos_status status = host->zeroed(&own, 1, sizeof *own, "a communicator");
 	if (status == TOMOS_OK)
-		status = start(own);
+		status = start(comm, own);
 	if (status == TOMOS_OK)
 		status = take_world(comm, own, handle);
 	comm->own = own;

@@ -46,7 +46,8 @@ static inline bool circle_of(const ProjectRequest *what, Circle *circle)
 		.views = what->count / IMAGES,
 		.direction = plan->rays.quarter,
 		.box = {{0, 0, what->box.low[2]}, {half, half, what->box.high[2]}}};
-	bool whole = what->first == 0 && what->count == plan->scan->count;
+	bool whole = plan->rays.source == TOMOS_POINT && what->first == 0 &&
+		     what->count == plan->scan->count;
 	for (int a = 0; a < 2; a++)
 		whole &= what->box.low[a] == 0 && what->box.high[a] == plan->grid.n[a];
 	return whole && circle->direction != 0 && !plan->model.planar;

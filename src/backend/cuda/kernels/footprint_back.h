@@ -166,7 +166,7 @@ template <class Pixel> static void limit_tiles(int near, TileSize *size)
 	TileSize row = *size;
 	row.rows = 1;
 	const int most = (cuda_most_shared() / 2 - near - 1024) / tile_bytes<Pixel>(&row);
-	if (most >= size->rows * 3 / 4)
+	if (most >= max(1, size->rows * 3 / 4))
 		size->rows = min(size->rows, most);
 }
 

@@ -35,7 +35,8 @@ static __device__ __forceinline__ void visit_column(
 {
 	const int pitch = c.pitch;
 	const unsigned origin = origin_of<NC, NR>(pitch);
-#pragma unroll UNROLLED < Value>
+	constexpr int UNROLL = UNROLLED<Value>;
+#pragma unroll UNROLL
 	for (int k = 0; k < COLUMN<Value>; k++) {
 		const Value x = voxels.at(k); /* loaded before anything is added */
 		visit_voxel<RAYS, NC, NR, ACROSS, ALONG>(s.weighting, c, pitch, origin, (float)k,

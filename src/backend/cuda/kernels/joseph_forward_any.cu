@@ -224,14 +224,6 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
 
 enum { FEW_VIEWS = 4 }; /* for which one thread per ray is faster */
 
-/* Not for parallel rays of all axes, whose tiles would be copied twice. */
-static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
-{
-	int *axes = notes_of<int>(notes);
-	return what->count > FEW_VIEWS && tiles_apply(what, axes) &&
-	       !(what->plan->rays.source == TOMOS_PARALLEL && *axes == (LEVEL | UPRIGHT));
-}
-
 template <class Tile> static tomos_status run_tiles(tomos_backend *backend, Gather g)
 {
 	const dim3 blocks = tile_blocks<Tile>(&g.tiles);
@@ -252,6 +244,18 @@ template <int AXES> struct Sizes<AXES, 4> {
 	typedef Tile<16, 30, 32, 1, 16, AXES, 4> Large;
 	typedef Tile<8, 14, 8, 3, 16, AXES, 4> Small;
 };
+
+enum { FIXED_BYTES = 64 }; /* of shared memory, beside a tile */
+
+/* Not for parallel rays of all axes, whose tiles would be copied twice. */
+static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
+{
+	int *axes = notes_of<int>(notes);
+	return what->count > FEW_VIEWS && tiles_apply(what, axes) &&
+	       cuda_has_shared(tile_bytes<Sizes<LEVEL, 1>::Small>() + FIXED_BYTES) &&
+	       cuda_has_shared(tile_bytes<Sizes<UPRIGHT, 1>::Small>() + FIXED_BYTES) &&
+	       !(what->plan->rays.source == TOMOS_PARALLEL && *axes == (LEVEL | UPRIGHT));
+}
 
 template <int AXES, int PARTS> static tomos_status run_axes(tomos_backend *backend, const Gather *g)
 {
