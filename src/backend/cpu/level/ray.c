@@ -285,7 +285,7 @@ static inline void spread_rays(
 		spread_planes(part, row, rays, 0, 0, value, copy);
 }
 
-/* Lanes are `every` columns apart, so that rays added one after the other share no voxels: a load
+/* Lanes are `every` columns apart, so that rays added to the volume in turn share no voxels: a load
  * that overlaps a recent store is slow. */
 static void spread_side(
 	const RayPart *part, int64_t view, const Window *window, int side, float *copy)
