@@ -15,6 +15,15 @@ typedef struct view_pool {
 	int count;
 } view_pool;
 
+/* Planes of constant x that were read and are kept. */
+typedef struct view_block view_block;
+typedef struct view_columns {
+	pthread_mutex_t lock;
+	pthread_cond_t loaded;
+	view_block *blocks;
+	int64_t bytes, clock; /* clock: requests so far */
+} view_columns;
+
 typedef struct view_level {
 	int64_t shape[3];
 	double factor[3];
@@ -28,6 +37,7 @@ struct view_source {
 	int level_count, most; /* most: open files of a level */
 	view_level levels[VIEW_LEVELS];
 	view_pool pools[VIEW_LEVELS];
+	view_columns columns;
 	bool has_grid;
 	char unit[16], value_unit[16]; /* of lengths and values; "": not known */
 	double step[3], origin[3];     /* of the voxels, z y x */
@@ -41,6 +51,14 @@ struct view_source {
 	bool looked;          /* for these */
 	bool left;            /* the client left while the file was described */
 };
+
+/* Samples of a volume, from the file. */
+tomos_status file_box(view_source *s, const view_request *r, float *data);
+
+/* Whether planes of constant x are read together for this request. */
+bool columns_apply(const view_source *s, const view_request *r);
+tomos_status columns_read(view_source *s, const view_request *r, float *data);
+void columns_free(view_columns *c);
 
 /* Opens the file as a scan, if it is one. */
 int scan_try(view_source *s, const settings *given);

@@ -49,7 +49,7 @@ static void pool_give(const view_source *s, int level, int number)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static tomos_status read_file(view_source *s, const view_request *r, float *data)
+tomos_status file_box(view_source *s, const view_request *r, float *data)
 {
 	tomos_status status;
 	int level = (int)r->level, number = pool_take(s, level, &status);
@@ -62,7 +62,9 @@ static tomos_status read_file(view_source *s, const view_request *r, float *data
 
 tomos_status source_read(view_source *s, const view_request *r, float *data)
 {
-	return s->scan ? scan_box(s, r, data) : read_file(s, r, data);
+	if (s->scan)
+		return scan_box(s, r, data);
+	return columns_apply(s, r) ? columns_read(s, r, data) : file_box(s, r, data);
 }
 
 /* ---- samples of the whole -------------------------------------------------------------------- */
@@ -220,6 +222,8 @@ int source_open(view_source **source, const settings *given, const char *path)
 		pthread_mutex_init(&s->pools[i].lock, NULL);
 		pthread_cond_init(&s->pools[i].freed, NULL);
 	}
+	pthread_mutex_init(&s->columns.lock, NULL);
+	pthread_cond_init(&s->columns.loaded, NULL);
 	pthread_mutex_init(&s->scan_lock, NULL);
 	s->path = path;
 	s->options = given->file;
@@ -246,6 +250,9 @@ void source_close(view_source *s)
 		pthread_mutex_destroy(&s->pools[i].lock);
 		pthread_cond_destroy(&s->pools[i].freed);
 	}
+	columns_free(&s->columns);
+	pthread_mutex_destroy(&s->columns.lock);
+	pthread_cond_destroy(&s->columns.loaded);
 	pthread_mutex_destroy(&s->scan_lock);
 	scan_free(s);
 	free(s);

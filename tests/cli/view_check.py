@@ -76,6 +76,33 @@ def check_boxes(server):
     passed("boxes")
 
 
+def check_columns():
+    """Planes of constant x, several of which are read at once, asked for by several clients at the same time."""
+    n = (70, 80, 37)
+    npy_write(path("x.npy"), n, [float(i) for i in range(n[0] * n[1] * n[2])])
+    faults = []
+
+    def client(server, seed):
+        rng = random.Random(seed)
+        for _ in range(40):
+            z, y, x = rng.randrange(2), rng.randrange(3), rng.randrange(n[2])
+            rows = rng.choice((67, 68))
+            got = list(server.floats(box((z, y, x), (rows, 75, 1))))
+            if got != [((z + i) * n[1] + y + j) * n[2] + x for i in range(rows) for j in range(75)]:
+                faults.append((z, y, x, rows))
+
+    with Server(tomos, path("x.npy")) as server:
+        threads = [threading.Thread(target=client, args=(server, seed)) for seed in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        expect("wrong planes", faults[:3], [])
+        expect("outside", server.ask(box((4, 0, 3), (70, 75, 1)))[0], 400)
+        expect("ends", server.interrupt()[0], 0)
+    passed("planes of constant x")
+
+
 def check_rejections(server):
     for query, status in (("box?first=0,0,0&count=1,1,9", 400), ("box?first=6,0,0&count=1,1,1", 400),
                           ("box?first=0,0,0", 400), ("box?first=0,0,0&count=0,1,1", 400), ("box?count=1,1,1&first=0,0", 400),
@@ -359,6 +386,7 @@ def check_zarr():
 
 
 check_all()
+check_columns()
 check_browser()
 check_zarr()
 check_scan()

@@ -38,8 +38,12 @@ export class AxisPanel {
 	get slider() { return this.sliderBox; }
 	get visible() { return this.sliceBox.clientWidth > 0; }
 
+	/* Whether the picture is that of the row and axis chosen now. */
+	get current() { return this.slice && this.slice.row === this.state.cross[1] && this.slice.axis === this.axis; }
+
+	/* Row and axis may have changed while the panel was hidden. */
 	shown() {
-		if (this.visible && !this.running && (!this.slice || this.slice.row !== this.state.cross[1]))
+		if (this.visible && !this.running && !this.current)
 			this.ask();
 		this.draw();
 	}
