@@ -77,11 +77,7 @@ tomos_status iterative_plan(FileRun *r)
 	it->whole = it->why != NULL;
 	it->grouped = !it->whole && demand_coupling(&it->demand) == COUPLING_SUMS;
 	if (!r->stacked && r->slices < r->grid.n[2])
-		return fail(TOMOS_BAD_VALUE,
-			"rows '%s': slices are reconstructed alone by an algebraic method only "
-			"where each has one detector row of parallel rays or of a fan, of its own "
-			"height",
-			r->options.rows);
+		return run_rows_rejected(r->options.rows);
 	return TOMOS_OK;
 }
 

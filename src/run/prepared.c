@@ -289,11 +289,7 @@ tomos_status tomos_prepared_slices(tomos_prepared *p, const char *rows,
 	TRY(range_parse("rows", rows, grid->n[2], &low, &high));
 	bool stacked = run_stacked(p->geometry, grid, &row);
 	if (!stacked && high - low < grid->n[2])
-		return fail(TOMOS_BAD_VALUE,
-			"rows '%s': slices are reconstructed alone by an algebraic method only "
-			"where each has one detector row of parallel rays or of a fan, of its own "
-			"height",
-			rows);
+		return run_rows_rejected(rows);
 	if (high - low < grid->n[2])
 		crop_rows(p, row + low, high - low);
 	if (first)

@@ -100,6 +100,8 @@ tomos_status job_say_gap(const tomos_job *job, const tomos_file *file);
 
 /* Whether every slice projects to exactly one detector row: slice k to row k + *first. */
 bool run_stacked(const tomos_geometry *scan, const tomos_grid *grid, int64_t *first);
+/* Where they do not, iterative methods cannot take some of the slices alone: fails with that. */
+tomos_status run_rows_rejected(const char *rows);
 
 /* ---- what a volume looks like --------------------------------------------------------------- */
 

@@ -27,7 +27,7 @@ has "its message" err "size 0: it must be 1 voxel or more"
 check "a range of views" 2 recon s.h5 --bad-views 3-5 -o x2.h5
 has "its message" err "--bad-views: '3-5' is not a number; a list is written 3,4,5"
 check "slices of a cone" 2 recon cone.h5 --method sirt --rows 5:9 -o x2.h5
-has "its message" err "rows '5:9': slices are reconstructed alone by an algebraic method only where"
+has "its message" err "rows '5:9': iterative methods reconstruct some of the slices alone only where each"
 check "columns of sirt" 0 recon s.h5 --method sirt --iterations 1 --columns 2:32 -o columns.h5
 has "fewer" out "30 x 30 x 24 voxels"
 check "too little memory for sirt" 1 recon s.h5 --method sirt --memory 100K --backend cpu -o x2.h5
