@@ -10,9 +10,9 @@
 
 enum {
 	DEEP = PLANES / 2, /* planes of a part */
-	BESIDE = 128,      /* rows of a part, and voxels of a row */
+	BESIDE = 64,       /* rows of a part, and voxels of a row */
 	LINE = 16,         /* floats of a cache line */
-	PART_FLOATS = IMAGES * DEEP * (BESIDE + 3) * (BESIDE + 3), /* 3.3 MB */
+	PART_FLOATS = IMAGES * DEEP * (BESIDE + 3) * (BESIDE + 3), /* 0.9 MB */
 };
 
 bool LEVEL(ray_circle_applies)(const ProjectRequest *what)
