@@ -279,7 +279,7 @@ static int first_lane(const Orbit *orbit)
 /* Computes the steps of a view's rays from the sums, one ray after the other. If the columns are
  * reversed, the ray d columns before ray c is stored d columns after it, where its product with c
  * is found. */
-static void settle(Sweeper *s, const RowSweep *rows, int64_t view, const Rays *rays)
+static void find_steps(Sweeper *s, const RowSweep *rows, int64_t view, const Rays *rays)
 {
 	const ScsrRows *r = s->scsr->rows;
 	int64_t columns = r->view_columns, near = r->disjoint_columns - 1;
@@ -314,7 +314,7 @@ static void sweep(RowSweeper *face, const RowSweep *rows, float *x)
 		work(s, reverse, multiply_slab);
 		const Rays *either = straight.orbit ? &straight : &reverse;
 		if (either->orbit)
-			settle(s, rows, rows->views[i], either);
+			find_steps(s, rows, rows->views[i], either);
 		work(s, reverse, change_slab);
 		work(s, straight, change_slab);
 	}

@@ -87,7 +87,7 @@ typedef struct {
 	double least[2], most[2], steepest[2], nearest, reach[2];
 } Range;
 
-/* See footprint_shadow; widths of the edges of a voxel. */
+/* See footprint_profile; widths of the edges of a voxel. */
 static inline double widest_reach(const double widths[3])
 {
 	double wide = fmax(fmax(widths[0], widths[1]), widths[2]), square = -wide * wide;

@@ -384,3 +384,5 @@ tomos_status LEVEL(ray_back)(const ProjectRequest *what)
 	mem_free(back.copies);
 	return TOMOS_OK;
 }
+
+const CpuKernel LEVEL(cpu_ray) = {LEVEL(ray_applies), {LEVEL(ray_forward), NARROW(ray_back)}, NULL};

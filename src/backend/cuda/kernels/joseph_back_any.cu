@@ -372,7 +372,7 @@ extern const CudaKernel cuda_joseph_back_cone;
 template <int PARTS> static bool circle_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	typedef typename Sizes<ALL, PARTS>::Large Large;
-	return rotation_of<PARTS>(what) != 0 && any_applies(what, notes) &&
+	return request_rotation(what, PARTS) != 0 && any_applies(what, notes) &&
 	       cuda_has_shared(tile_bytes<Large>()) &&
 	       !sheets_are_faster<Large>(
 		       what, &cuda_joseph_back_cone, Rows{0, PARTS == 4 ? 2 : 2.5, 2.6});
