@@ -67,7 +67,7 @@ static inline double project_by_fans(const tomos_geometry *scan, const tomos_vie
 	return 1 - 1 / t;
 }
 
-/* Column and row of the projection of a point, by Cramer's rule for det + a u + b v - k ray = point.
+/* Column and row of the projection of a point, by Cramer's rule: det + a u + b v - k ray = point.
  * Returns k: the point is beyond (> 0) or before (< 0) the detector along its ray. */
 static inline double project_point(const tomos_geometry *scan, int64_t index, const double point[3],
 	double *column, double *row)
