@@ -240,12 +240,6 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *)
 	return what->plan->model.rows < 1 << 20 && what->plan->model.columns < 1 << 20;
 }
 
-static CudaFusion any_fuses(
-	const tomos_backend *, const ProjectRequest *, const CudaNotes *, const FusedUpdate *step)
-{
-	return step->average ? FUSES_NOT : FUSES;
-}
-
 static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what, const CudaNotes *,
 	const CudaEpilogue *epilogue)
 {
@@ -273,4 +267,4 @@ static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what, 
 }
 
 extern const CudaKernel cuda_footprint_any;
-const CudaKernel cuda_footprint_any = {any_applies, any_run, any_fuses};
+const CudaKernel cuda_footprint_any = {any_applies, any_run, fuses_sums};

@@ -360,12 +360,6 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 		});
 }
 
-static CudaFusion any_fuses(
-	const tomos_backend *, const ProjectRequest *, const CudaNotes *, const FusedUpdate *step)
-{
-	return step->average ? FUSES_NOT : FUSES;
-}
-
 extern const CudaKernel cuda_joseph_back_cone;
 
 /* Views that are rotations of each other. */
@@ -385,6 +379,6 @@ static CudaFusion circle_fuses(
 }
 
 extern const CudaKernel cuda_joseph_back_any, cuda_joseph_back_circle_4, cuda_joseph_back_circle_2;
-const CudaKernel cuda_joseph_back_any = {any_applies, run<1>, any_fuses};
+const CudaKernel cuda_joseph_back_any = {any_applies, run<1>, fuses_sums};
 const CudaKernel cuda_joseph_back_circle_4 = {circle_applies<4>, run<4>, circle_fuses};
 const CudaKernel cuda_joseph_back_circle_2 = {circle_applies<2>, run<2>, circle_fuses};
