@@ -79,6 +79,30 @@ static void roff_names(const char *names)
 			roff((name[0] = *names, name));
 }
 
+static void roff_environment(void)
+{
+	static const char *const rows[][2] = {
+		{"TOMOS_CLOCK", "thread: the times of stages in reports are processor times"},
+		{"TOMOS_CPU", "instruction set to use: base, avx2, avx512"},
+		{"TOMOS_CUDA", "use no more of a GPU than one of this compute capability, times "
+			       "ten, has: 80"},
+		{"TOMOS_KERNEL", "the kernel to prefer on a GPU, where it applies (\\fBtomos info "
+				 "kernels\\fR)"},
+		{"TOMOS_MODULES", "folder of the modules of CUDA, OpenCL and MPI (libtomos_*.so); "
+				  "otherwise that of the library"},
+		{"TOMOS_MPI", "whether and how processes are ranks of MPI: none, openmpi, mpich; "
+			      "otherwise as the launcher says"},
+		{"TOMOS_REPORT_SECONDS", "how long reading a scan again may take, for the pictures "
+					 "of a report"},
+		{"TOMOS_RESIDENT", "0: data do not stay on the GPU between preparation and "
+				   "reconstruction, for comparisons"},
+		{"TOMOS_THREADS", "threads, where \\fB\\-\\-threads\\fR is not given"},
+		{"TOMOS_TUNE", "off: do not use what \\fBtomos tune\\fR found"}};
+	printf(".SH ENVIRONMENT\n");
+	for (int i = 0; i < COUNT(rows); i++)
+		printf(".TP\n\\fB%s\\fR\n%s\n", rows[i][0], rows[i][1]);
+}
+
 static void roff_surroundings(void)
 {
 	printf(".SH PHANTOMS\n");
@@ -94,17 +118,9 @@ static void roff_surroundings(void)
 	       "names, from plain numbers with \\fB\\-\\-raw\\fR, and written by\nthe ending "
 	       "of the name. HDF5 and Zarr hold the grid or the views beside the data, MetaImage, "
 	       "NIfTI, NRRD and VTI the grid. "
-	       "Views are in .json, or in .txt with 12 columns.\n"
-	       ".SH ENVIRONMENT\n.TP\n\\fBTOMOS_CPU\\fR\ninstruction set to use: base, "
-	       "avx2, avx512\n.TP\n\\fBTOMOS_CUDA\\fR\nuse no more of a GPU than one of this "
-	       "compute "
-	       "capability, times ten, has: 80\n.TP\n\\fBTOMOS_KERNEL\\fR\nthe kernel to "
-	       "prefer on a GPU, where it applies (\\fBtomos info "
-	       "kernels\\fR)\n.TP\n\\fBTOMOS_THREADS\\fR\nthreads, where "
-	       "\\fB\\-\\-threads\\fR "
-	       "is not given\n.TP\n\\fBTOMOS_TUNE\\fR\noff: do not use what \\fBtomos tune\\fR "
-	       "found\n"
-	       ".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage or a value out of range, 130 "
+	       "Views are in .json, or in .txt with 12 columns.\n");
+	roff_environment();
+	printf(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage or a value out of range, 130 "
 	       "interrupted.\n"
 	       ".SH SEE ALSO\n\\fBtomos help\\fR \\fICOMMAND\\fR; tomos.h for the C library.\n");
 }

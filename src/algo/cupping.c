@@ -31,16 +31,6 @@ typedef struct {
 
 /* ---- the slice ------------------------------------------------------------------------------- */
 
-/* The row at the height of the source, or the middle one. */
-static int64_t row_of(const tomos_geometry *scan)
-{
-	const tomos_view *view = &scan->views[0];
-	double row = 0.5 * (double)(scan->rows - 1);
-	if (view_has_source(view) && !view_fans(view) && view->v[2] != 0)
-		row += (view->src[2] - view->det[2]) / view->v[2];
-	return (int64_t)fmin(fmax(floor(row + 0.5), 0), (double)(scan->rows - 1));
-}
-
 /* One row in the plane z = 0 of every `step`th view, with `bin` columns averaged. */
 static tomos_status slice_views(
 	Slice *s, const tomos_geometry *scan, int64_t views, int64_t step, int64_t bin)
@@ -114,7 +104,7 @@ static tomos_status slice_open(Slice *s, tomos_backend *backend, const tomos_geo
 	TRY(slice_views(s, scan, (scan->count + step - 1) / step, step, bin));
 	TRY(tomos_grid_for(&s->grid, s->scan, NULL));
 	TRY(slice_memory(s, images));
-	slice_fill(s, data, row_of(scan), step, bin);
+	slice_fill(s, data, geom_source_row(scan), step, bin);
 	return s->most > 0 ? TOMOS_OK
 			   : fail(TOMOS_BAD_VALUE, "the row of the scan has no object in it");
 }

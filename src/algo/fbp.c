@@ -307,9 +307,10 @@ static tomos_status read_row(void *user, int64_t row, float *data)
 	return TOMOS_OK;
 }
 
-/* Replaces `auto`. */
-static tomos_status settle_by(tomos_analytic_options *o, const char *method, tomos_backend *backend,
-	const tomos_grid *grid, const tomos_geometry *scan, const tomos_array *projections)
+/* Replaces `auto` by the faster way. */
+static tomos_status resolve_by(tomos_analytic_options *o, const char *method,
+	tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan,
+	const tomos_array *projections)
 {
 	ByChoice choice = {.fourier = false};
 	RowOfArray row = {backend, projections};
@@ -334,7 +335,7 @@ static tomos_status analytic(tomos_backend *backend, const tomos_grid *grid,
 	tomos_status status;
 	tomos_analytic_options o = tomos_analytic_defaults();
 	TRY(options_take(&o, options, "analytic"));
-	TRY(settle_by(&o, name, backend, grid, scan, projections));
+	TRY(resolve_by(&o, name, backend, grid, scan, projections));
 	TRY(analytic_open(&w, name, backend, grid, scan, NULL, &o));
 	set_progress(w, progress);
 	if (transposed && w->metal)

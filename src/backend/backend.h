@@ -77,6 +77,35 @@ typedef struct {
 	bool overwrite;
 } ProjectRequest;
 
+/* The grid of the plan, limited to the box of a request. */
+static inline KernelGrid request_grid(const ProjectRequest *what)
+{
+	KernelGrid grid = what->plan->whole;
+	for (int a = 0; a < 3; a++) {
+		grid.low[a] = what->box.low[a];
+		grid.high[a] = what->box.high[a];
+	}
+	return grid;
+}
+
+/* Whether a request is for all views and whole slices. */
+static inline bool request_is_whole(const ProjectRequest *what)
+{
+	const Plan *plan = what->plan;
+	bool whole = what->first == 0 && what->count == plan->scan->count;
+	for (int a = 0; a < 2; a++)
+		whole = whole && what->box.low[a] == 0 && what->box.high[a] == plan->grid.n[a];
+	return whole;
+}
+
+/* `quarter` of RayClass (4 parts of a circle) or `half` (2 parts), where all views and whole slices
+ * are requested; else 0. */
+static inline int request_rotation(const ProjectRequest *what, int parts)
+{
+	const RayClass *rays = &what->plan->rays;
+	return !request_is_whole(what) ? 0 : parts == 4 ? rays->quarter : rays->half;
+}
+
 /* Update of the voxels by a back projection: x += a W A'y, or for an average x += a A'y / A'rays,
  * then clamped to low .. high. Voxels whose A'rays is below `least` times the largest weight of a
  * ray keep their value. */

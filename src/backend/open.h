@@ -4,8 +4,8 @@
 
 #include "tomos.h"
 
-/* As tomos_backend_open_with; where the name says no device, process `turn` of the machine takes
- * device `turn`, counted on from the first after the last. */
+/* As tomos_backend_open_with. If the name does not say which device, process `turn` of the machine
+ * takes device `turn` modulo the number of devices. */
 tomos_status backend_open_in_turn(
 	tomos_backend **backend, const char *name, int turn, const tomos_device_options *options);
 

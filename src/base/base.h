@@ -153,6 +153,12 @@ void module_set_message(const char *message);
 		ROWS(OPTION_VALUES_MEMBER) \
 	} variable = {ROWS(OPTION_VALUES_TEXT)}
 
+/* "<directory>/" and "<name>" of a path, trailing slashes left out. */
+typedef struct {
+	int directory_length, name_length; /* the name follows the directory */
+} PathParts;
+PathParts path_parts(const char *path);
+
 /* Writing a file or directory under a temporary name, so that an incomplete one never has its final
  * name. file_temporary: a new name beside `path`, to be freed with mem_free; rejected if `path`
  * exists and must not be overwritten. file_publish: fsync and rename to `path`; rejected likewise.

@@ -14,12 +14,7 @@
 enum { WALK_FILES = 16 };    /* directories nftw may hold open at a time */
 enum { LONGEST_STEM = 100 }; /* bytes; some encrypted file systems limit names to 143 */
 
-/* "<dir>/" and "<name>" of a path, trailing slashes left out. */
-typedef struct {
-	int directory_length, name_length; /* the name follows the directory */
-} Parts;
-
-static Parts split_path(const char *path)
+PathParts path_parts(const char *path)
 {
 	size_t end = strlen(path);
 	while (end > 1 && path[end - 1] == '/')
@@ -27,10 +22,10 @@ static Parts split_path(const char *path)
 	size_t start = end;
 	while (start > 0 && path[start - 1] != '/')
 		start--;
-	return (Parts){(int)start, (int)(end - start)};
+	return (PathParts){(int)start, (int)(end - start)};
 }
 
-static tomos_status directory_of(char **directory, const char *path, Parts parts)
+static tomos_status directory_of(char **directory, const char *path, PathParts parts)
 {
 	return parts.directory_length ? mem_printf(directory, "%.*s", parts.directory_length, path)
 				      : mem_text(directory, "./");
@@ -64,7 +59,7 @@ static int stem_length(const char *name, int length)
 	return length;
 }
 
-static tomos_status free_name(char **name, const char *path, const char *directory, Parts parts)
+static tomos_status free_name(char **name, const char *path, const char *directory, PathParts parts)
 {
 	static _Atomic int64_t counter;
 	struct stat info;
@@ -86,7 +81,7 @@ static tomos_status name_beside(char **temporary, const char *path, bool overwri
 	*temporary = NULL;
 	if (!path)
 		return fail(TOMOS_BAD_VALUE, "no file to write is named");
-	Parts parts = split_path(path);
+	PathParts parts = path_parts(path);
 	const char *name = path + parts.directory_length;
 	bool dots = strspn(name, "./") == strlen(name) && parts.name_length <= 2;
 	if (parts.name_length == 0 || dots)
@@ -323,7 +318,7 @@ tomos_status file_publish(const char *temporary, const char *path, bool overwrit
 	TRY(overwrite ? publish_over(temporary, path) : publish_new(temporary, path));
 	forget(temporary);
 	char *directory;
-	if (directory_of(&directory, path, split_path(path)) == TOMOS_OK) {
+	if (directory_of(&directory, path, path_parts(path)) == TOMOS_OK) {
 		(void)sync_path(directory); /* complete; the rename may reach the disk later */
 		mem_free(directory);
 	}

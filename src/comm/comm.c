@@ -268,7 +268,7 @@ tomos_status comm_agree(tomos_comm *c, tomos_status status)
 /* Seconds in which the others come to the same failure. */
 #define PATIENCE 5
 
-tomos_status comm_settle(tomos_comm *c, tomos_status status)
+tomos_status comm_agree_or_abort(tomos_comm *c, tomos_status status)
 {
 	const Outcome mine = outcome_of(status);
 	Outcome *all;

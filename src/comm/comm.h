@@ -67,7 +67,7 @@ tomos_status comm_largest(tomos_comm *comm, double *values, int count);
 tomos_status comm_agree(tomos_comm *comm, tomos_status status);
 /* The same after work in which ranks communicate. A rank that has failed alone, so that the others
  * wait for it there, ends the job. */
-tomos_status comm_settle(tomos_comm *comm, tomos_status status);
+tomos_status comm_agree_or_abort(tomos_comm *comm, tomos_status status);
 
 /* ---- modules -------------------------------------------------------------------------------- */
 

@@ -67,6 +67,9 @@ GridView grid_view(const tomos_geometry *scan, int64_t view, const tomos_grid *g
 Window geom_window(const tomos_geometry *scan, int64_t view, const tomos_grid *grid, const Box *box,
 	double margin);
 
+/* The detector row at the height of the source in the first view, or the middle one. */
+int64_t geom_source_row(const tomos_geometry *scan);
+
 /* Position of pixel (row, column) of a view, and the direction of its ray (not normalised). */
 void view_pixel(const tomos_geometry *scan, int64_t view, double row, double column,
 	double position[3], double direction[3]);

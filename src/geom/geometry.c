@@ -210,6 +210,15 @@ void view_slide(tomos_view *view, double columns, double rows)
 		add3(view->src, view->src, rows, view->v);
 }
 
+int64_t geom_source_row(const tomos_geometry *scan)
+{
+	const tomos_view *view = &scan->views[0];
+	double row = 0.5 * (double)(scan->rows - 1);
+	if (view_has_source(view) && !view_fans(view) && view->v[2] != 0)
+		row += (view->src[2] - view->det[2]) / view->v[2];
+	return (int64_t)fmin(fmax(floor(row + 0.5), 0), (double)(scan->rows - 1));
+}
+
 void view_pixel(const tomos_geometry *scan, int64_t view, double row, double column,
 	double position[3], double direction[3])
 {

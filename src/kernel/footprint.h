@@ -16,48 +16,48 @@
 typedef struct {
 	double centre, wide, narrow; /* widths of the two convolved boxes, wide >= narrow */
 	double reach;                /* half the length of the base */
-} FootprintShadow;
+} FootprintProfile;
 
 /* The footprint in one detector coordinate f / depth, linearised around the voxel; `change` is 0
  * where the coordinate is not divided by the depth, else 1. */
-KERNEL_FN FootprintShadow footprint_shadow(
+KERNEL_FN FootprintProfile footprint_profile(
 	const double f[4], const KernelView *view, const int64_t at[3], double depth, double change)
 {
-	FootprintShadow shadow;
-	shadow.centre = voxel_affine(f, at) / depth;
-	double bend = shadow.centre * change;
+	FootprintProfile profile;
+	profile.centre = voxel_affine(f, at) / depth;
+	double bend = profile.centre * change;
 	double x = fabs(f[0] - bend * view->depth[0]) / depth;
 	double y = fabs(f[1] - bend * view->depth[1]) / depth;
 	double z = fabs(f[2] - bend * view->depth[2]) / depth;
-	shadow.wide = fmax(fmax(x, y), fmax(z, 1e-9));
-	double rest = x * x + y * y + z * z - shadow.wide * shadow.wide;
-	shadow.narrow = fmin(sqrt(fmax(rest, 0.0)), shadow.wide);
-	shadow.reach = 0.5 * (shadow.wide + shadow.narrow);
-	return shadow;
+	profile.wide = fmax(fmax(x, y), fmax(z, 1e-9));
+	double rest = x * x + y * y + z * z - profile.wide * profile.wide;
+	profile.narrow = fmin(sqrt(fmax(rest, 0.0)), profile.wide);
+	profile.reach = 0.5 * (profile.wide + profile.narrow);
+	return profile;
 }
 
 /* Fraction of the footprint below s, measured from its centre. */
-KERNEL_FN double footprint_below(const FootprintShadow *shadow, double s)
+KERNEL_FN double footprint_below(const FootprintProfile *profile, double s)
 {
-	double far = shadow->reach - fabs(s);
+	double far = profile->reach - fabs(s);
 	if (far <= 0)
 		return s > 0 ? 1 : 0;
-	double tail = far < shadow->narrow ? far * far / (2 * shadow->wide * shadow->narrow)
-					   : 0.5 - fabs(s) / shadow->wide;
+	double tail = far < profile->narrow ? far * far / (2 * profile->wide * profile->narrow)
+					    : 0.5 - fabs(s) / profile->wide;
 	return s > 0 ? 1 - tail : tail;
 }
 
-KERNEL_FN double footprint_share(const FootprintShadow *shadow, int64_t pixel)
+KERNEL_FN double footprint_share(const FootprintProfile *profile, int64_t pixel)
 {
-	double s = (double)pixel - shadow->centre;
-	return footprint_below(shadow, s + 0.5) - footprint_below(shadow, s - 0.5);
+	double s = (double)pixel - profile->centre;
+	return footprint_below(profile, s + 0.5) - footprint_below(profile, s - 0.5);
 }
 
 KERNEL_FN void footprint_range(
-	const FootprintShadow *shadow, int64_t n, int64_t *low, int64_t *high)
+	const FootprintProfile *profile, int64_t n, int64_t *low, int64_t *high)
 {
-	double from = shadow->centre - shadow->reach + 0.5,
-	       to = shadow->centre + shadow->reach + 0.5;
+	double from = profile->centre - profile->reach + 0.5,
+	       to = profile->centre + profile->reach + 0.5;
 	*low = from > 0 ? (from < (double)n ? (int64_t)floor(from) : n) : 0;
 	*high = to < (double)(n - 1) ? (to < 0 ? -1 : (int64_t)floor(to)) : n - 1;
 }
@@ -68,11 +68,12 @@ KERNEL_FN void footprint_voxel(const KernelGrid *grid, const KernelModel *model,
 	double depth = voxel_affine(view->depth, at);
 	if (!(depth > 0))
 		return;
-	FootprintShadow across = footprint_shadow(view->column, view, at, depth, 1), along = across;
+	FootprintProfile across = footprint_profile(view->column, view, at, depth, 1),
+			 along = across;
 	int64_t c0, c1, r0 = 0, r1 = 0;
 	footprint_range(&across, model->columns, &c0, &c1);
 	if (!model->planar) {
-		along = footprint_shadow(view->row, view, at, kernel_row_depth(view, depth),
+		along = footprint_profile(view->row, view, at, kernel_row_depth(view, depth),
 			KERNEL_FANS(view) ? 0 : 1);
 		footprint_range(&along, model->rows, &r0, &r1);
 	}

@@ -74,6 +74,11 @@ enum { POSE_NUMBERS = 6 }; /* of a pose: shifts along x, y, z, rotations about x
 /* What a kernel does with each (index, weight) it finds. `mode` is a constant at every call, so
  * that one function compiles to the sum, its transpose and the matrix row. */
 enum { MEET_SUM, MEET_SPREAD, MEET_LIST };
+/* Forward, a ray sums over voxels; in the adjoint, a voxel sums over pixels. */
+#define FORWARD_RAY MEET_SUM
+#define ADJOINT_RAY MEET_SPREAD
+#define FORWARD_VOXEL MEET_SPREAD
+#define ADJOINT_VOXEL MEET_SUM
 
 typedef struct {
 	KERNEL_GLOBAL float *data;    /* read by SUM, added to by SPREAD */

@@ -19,10 +19,10 @@ void ranked_use_half(tomos_backend *ranked);
 /* The relative error (L2) of all rows that were sent, on every rank. */
 tomos_status ranked_rounding(const tomos_backend *ranked, double *relative);
 
-/* The projector of a scan whose rays cross several slabs. bands->slices: those of the ranks;
- * bands->scan: the views of this rank, the same for all ranks, or with several ranks of a slab a
- * part for each of them. The projections of a rank are the rows that its slab owns: as many in
- * every view as in the largest one, and those above its own are not used and stay 0. */
+/* The projector of a scan whose rays cross several slabs. bands->slices: the slices of each rank;
+ * bands->scan: the views of this rank. Ranks of different slabs have the same views, ranks that
+ * share a slab have different ones. The projections of a rank are the rows that its slab owns.
+ * Every view has space for the largest number of them; rows that are not needed stay 0. */
 tomos_status op_ranked(tomos_op **op, tomos_backend *ranked, const Bands *bands,
 	const tomos_projector_options *options);
 /* The largest number of rows that a slab owns in a view, and the rows that hold all of them. */

@@ -80,8 +80,8 @@ static inline ViewRange rows_chunk(const RowExchange *x, int chunk)
 }
 
 int rows_chunks(const Ranked *r, int64_t views); /* their number */
-/* The rows of all views, of which view i of the band begins with row first[i]; or those of some of
- * the views of another exchange. */
+/* Which rows are exchanged. rows_find: those of all views; the band of view i begins with row
+ * first[i]. rows_part: those of some views of another exchange. */
 tomos_status rows_find(RowExchange *x, const Bands *bands, int slab, const int64_t *first);
 tomos_status rows_part(RowExchange *x, const RowExchange *whole, const int64_t *views);
 tomos_status rows_buffers(RowExchange *x);

@@ -26,16 +26,11 @@
 /* ".<name>.part" and ".<name>.journal" beside the output. */
 static tomos_status make_names(Journal *j, const char *output)
 {
-	size_t end = strlen(output);
-	while (end > 1 && output[end - 1] == '/')
-		end--;
-	size_t start = end;
-	while (start > 0 && output[start - 1] != '/')
-		start--;
-	TRY(mem_printf(&j->part, "%.*s.%.*s.part", (int)start, output, (int)(end - start),
-		output + start));
-	return mem_printf(&j->path, "%.*s.%.*s.journal", (int)start, output, (int)(end - start),
-		output + start);
+	const PathParts parts = path_parts(output);
+	const int before = parts.directory_length, length = parts.name_length;
+	const char *name = output + before;
+	TRY(mem_printf(&j->part, "%.*s.%.*s.part", before, output, length, name));
+	return mem_printf(&j->path, "%.*s.%.*s.journal", before, output, length, name);
 }
 
 static tomos_status open_locked(Journal *j, const char *output)

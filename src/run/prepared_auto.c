@@ -17,16 +17,6 @@ void prepared_auto_begin(tomos_prepared *p)
 	}
 }
 
-/* The prepared row at the height of the source, or the middle one. */
-static int64_t row_of(const tomos_geometry *g)
-{
-	const tomos_view *view = &g->views[0];
-	double row = 0.5 * (double)(g->rows - 1);
-	if (view_has_source(view) && !view_fans(view) && view->v[2] != 0)
-		row += (view->src[2] - view->det[2]) / view->v[2];
-	return (int64_t)fmin(fmax(floor(row + 0.5), 0), (double)(g->rows - 1));
-}
-
 /* One row of all views, and the scan that it is. */
 typedef struct {
 	float *data;
@@ -45,7 +35,7 @@ tomos_status prepared_read_row(
 static tomos_status read_row(tomos_prepared *p, OneRow *one, const tomos_progress *progress)
 {
 	const tomos_geometry *g = p->geometry;
-	int64_t row = row_of(g);
+	int64_t row = geom_source_row(g);
 	if (!one->data)
 		TRY(mem_alloc(&one->data, g->count * g->columns, sizeof(float), "a row"));
 	if (!one->scan) {

@@ -179,7 +179,7 @@ tomos_status together_iterate(FileRun *r, const tomos_progress *progress,
 	tomos_cancel_on(NULL);
 	tomos_status status = iterate(user, &own);
 	tomos_cancel_on(watch.cancel);
-	return comm_settle(r->comm, status);
+	return comm_agree_or_abort(r->comm, status);
 }
 
 /* ---- the output ----------------------------------------------------------------------------- */

@@ -8,8 +8,8 @@
 #include <time.h>
 #include "run/run_parts.h"
 
-/* Tests of the model count processor time, which other processes change less: with one thread, a
- * stage is the work of one. */
+/* With TOMOS_CLOCK=thread, the processor time of the calling thread: for tests of the model of run
+ * times, as other processes change it less. */
 double run_now(void)
 {
 	const char *choice = getenv("TOMOS_CLOCK");

@@ -164,6 +164,17 @@ static double weight_at(Circle *circle, double angle, double s)
 	return circle_weight(circle, 0, s);
 }
 
+static Circle circle_of_cover(const tomos_scan_options *o, int cover)
+{
+	tomos_geometry *scan;
+	Circle circle;
+	OK(tomos_geometry_make(&scan, o));
+	OK(circle_make(&circle, scan));
+	assert_int_equal(circle.cover, cover);
+	tomos_geometry_free(scan);
+	return circle;
+}
+
 /* Both ends of a line that the scan has twice add up to 1; a line it has once counts 1. */
 static void short_scans_count_every_line_once(void **state)
 {
@@ -177,11 +188,7 @@ static void short_scans_count_every_line_once(void **state)
 		tomos_scan_options o = scene_scan("fan", N, 1, &d);
 		o.arc = arcs[k] * M_PI / 180;
 		o.start = case_between(&c, -4, 4);
-		tomos_geometry *scan;
-		Circle circle;
-		OK(tomos_geometry_make(&scan, &o));
-		OK(circle_make(&circle, scan));
-		assert_int_equal(circle.cover, COVER_SHORT);
+		Circle circle = circle_of_cover(&o, COVER_SHORT);
 		for (int i = 0; i < 20000; i++) {
 			double angle = circle.start + circle.sweep * case_random(&c);
 			double s = case_between(&c, -1, 1) * circle.far_side;
@@ -194,7 +201,6 @@ static void short_scans_count_every_line_once(void **state)
 			worst = fmax(worst, fabs(sum - 1));
 		}
 		circle_free(&circle);
-		tomos_geometry_free(scan);
 	}
 	printf("  short scans: |w + w' - 1| <= %.1e, %lld of 80000 lines seen twice\n", worst,
 		(long long)twice);
@@ -213,11 +219,7 @@ static void offset_detectors_count_every_line_once(void **state)
 			tomos_scan_options o = scene_scan(kinds[k], N, 0.7, &d);
 			o.arc = 2 * M_PI;
 			o.axis = &axes[j], o.axis_count = 1;
-			tomos_geometry *scan;
-			Circle circle;
-			OK(tomos_geometry_make(&scan, &o));
-			OK(circle_make(&circle, scan));
-			assert_int_equal(circle.cover, COVER_FULL_TURN);
+			Circle circle = circle_of_cover(&o, COVER_FULL_TURN);
 			for (int i = 0; i < 2000; i++) {
 				double angle = case_between(&c, 0, 6), s = case_between(&c, -1, 1);
 				s *= i % 100 ? circle.far_side : 0;
@@ -231,7 +233,6 @@ static void offset_detectors_count_every_line_once(void **state)
 					assert_true(there == 0); /* where the detector is not */
 			}
 			circle_free(&circle);
-			tomos_geometry_free(scan);
 		}
 }
 

@@ -60,27 +60,21 @@ static void options_are_checked(void **state)
 {
 	(void)state;
 	Scene s = small("parallel");
-	tomos_analytic_options o = tomos_analytic_defaults();
-	o.padding = "edges";
-	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE,
-		"padding 'edges' is not known; did you mean 'edge'?");
-	o = tomos_analytic_defaults();
-	o.interpolation = "cubic";
-	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE, "interpolation 'cubic' is not known");
-	o = tomos_analytic_defaults();
-	o.filter_taps = -1;
-	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE,
-		"filter_taps -1: it must be from 0 to 1000000000");
-	o = tomos_analytic_defaults();
-	o.filter = "ramp";
-	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE, "filter 'ramp' is not known");
-	o = tomos_analytic_defaults();
-	o.cutoff = 2;
-	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE, "cutoff 2: it is a fraction of Nyquist");
-	o = tomos_analytic_defaults();
-	o.bytes = 0;
-	REJECTED(try_with(&s, &o), TOMOS_BAD_VALUE,
-		"the member bytes of a tomos_analytic_options is 0");
+	const tomos_analytic_options usual = tomos_analytic_defaults();
+	tomos_analytic_options wrong[6] = {usual, usual, usual, usual, usual, usual};
+	static const char *const says[] = {"padding 'edges' is not known; did you mean 'edge'?",
+		"interpolation 'cubic' is not known",
+		"filter_taps -1: it must be from 0 to 1000000000", "filter 'ramp' is not known",
+		"cutoff 2: it is a fraction of Nyquist",
+		"the member bytes of a tomos_analytic_options is 0"};
+	wrong[0].padding = "edges";
+	wrong[1].interpolation = "cubic";
+	wrong[2].filter_taps = -1;
+	wrong[3].filter = "ramp";
+	wrong[4].cutoff = 2;
+	wrong[5].bytes = 0;
+	for (int i = 0; i < COUNT(says); i++)
+		REJECTED(try_with(&s, &wrong[i]), TOMOS_BAD_VALUE, says[i]);
 	scene_free(&s);
 }
 

@@ -105,7 +105,7 @@ static void weights_and_masks(void **state)
 	problem_free(&p);
 }
 
-/* Rays so near one another that many share voxels, as many as are settled at a time and more. */
+/* Rays so near one another that many share voxels, as many as one pass has and more. */
 static void fine_pixels(void **state)
 {
 	(void)state;

@@ -208,22 +208,26 @@ static void test_appeared(void **state)
 	no_renameat2 = no_link = false;
 }
 
+static void publish_other_kind(const char *path, bool folder, const char *says)
+{
+	char *part;
+	assert_int_equal(file_temporary(&part, path, true), TOMOS_OK);
+	if (folder)
+		make_stack(part, "a");
+	else
+		put(part, "file");
+	assert_rejected(file_publish(part, path, true), TOMOS_IO, says);
+	drop(part);
+}
+
 static void test_kinds_differ(void **state)
 {
 	(void)state;
-	char *part;
 	make_stack("folder", "a");
-	assert_int_equal(file_temporary(&part, "folder", true), TOMOS_OK);
-	put(part, "file");
-	assert_rejected(file_publish(part, "folder", true), TOMOS_IO,
-		"'folder' is a directory and is not replaced by a file");
-	drop(part);
+	publish_other_kind(
+		"folder", false, "'folder' is a directory and is not replaced by a file");
 	put("plain", "old");
-	assert_int_equal(file_temporary(&part, "plain", true), TOMOS_OK);
-	make_stack(part, "a");
-	assert_rejected(file_publish(part, "plain", true), TOMOS_IO,
-		"'plain' is a file and is not replaced by a directory");
-	drop(part);
+	publish_other_kind("plain", true, "'plain' is a file and is not replaced by a directory");
 	assert_true(holds("plain", "old") && holds("folder/a", "a"));
 }
 

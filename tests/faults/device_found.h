@@ -11,6 +11,18 @@ typedef struct {
 	const char *(*failed)(void);
 } DeviceCalls;
 
+/* Whether the backend under test can be used; if not, says that the test is skipped. */
+static inline bool device_opens(void)
+{
+	tomos_backend *backend;
+	bool opens = tomos_backend_open(&backend, test_backend()) == TOMOS_OK;
+	if (opens)
+		tomos_backend_close(backend);
+	else
+		printf("skipped: %s\n", tomos_message());
+	return opens;
+}
+
 /* Whether the module is a wrapped one. */
 static inline bool device_find(DeviceCalls *calls)
 {

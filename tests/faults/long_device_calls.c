@@ -132,12 +132,8 @@ static void in_pieces(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(whole), cmocka_unit_test(in_pieces)};
-	tomos_backend *backend;
-	if (tomos_backend_open(&backend, test_backend()) != TOMOS_OK) {
-		printf("skipped: %s\n", tomos_message());
+	if (!device_opens())
 		return 77;
-	}
-	tomos_backend_close(backend);
 	if (!device_find(&calls)) {
 		printf("skipped: backend '%s' is no module whose calls can fail; set "
 		       "TOMOS_TEST_BACKEND, and TOMOS_MODULES to the folder 'faults' of the "

@@ -50,8 +50,9 @@ static inline double determinant(const double a[3], const double b[3], const dou
 	       a[2] * (b[0] * c[1] - b[1] * c[0]);
 }
 
-/* As `shadow`, where each row has a fan of its own: point - src = b v + t (det - src) + t a u. */
-static inline double fan_shadow(const tomos_geometry *scan, const tomos_view *w,
+/* As `project_point`, where each row has a fan of its own:
+ * point - src = b v + t (det - src) + t a u. */
+static inline double project_by_fans(const tomos_geometry *scan, const tomos_view *w,
 	const double point[3], double *column, double *row)
 {
 	double from[3], way[3];
@@ -66,15 +67,15 @@ static inline double fan_shadow(const tomos_geometry *scan, const tomos_view *w,
 	return 1 - 1 / t;
 }
 
-/* Column and row of the shadow of a point, by Cramer's rule for det + a u + b v - k ray = point;
- * returns k, by which the point lies beyond (> 0) or before (< 0) the detector along its ray. */
-static inline double shadow(const tomos_geometry *scan, int64_t index, const double point[3],
+/* Column and row of the projection of a point, by Cramer's rule: det + a u + b v - k ray = point.
+ * Returns k: the point is beyond (> 0) or before (< 0) the detector along its ray. */
+static inline double project_point(const tomos_geometry *scan, int64_t index, const double point[3],
 	double *column, double *row)
 {
 	const tomos_view *w = &tomos_geometry_list(scan)[index];
 	double ray[3], way[3];
 	if (view_fans(w))
-		return fan_shadow(scan, w, point, column, row);
+		return project_by_fans(scan, w, point, column, row);
 	for (int i = 0; i < 3; i++) {
 		ray[i] = w->src[3] != 0 ? point[i] - w->src[i] : w->src[i];
 		way[i] = point[i] - w->det[i];

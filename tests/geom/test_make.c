@@ -104,7 +104,7 @@ static void check_cone(const char *kind, int64_t rows, double pitch)
 				uniform(-4, 4), uniform(-4, 4), rows == 1 ? 0 : uniform(-4, 4)};
 			double column, row, c, r, height = pitch * (angles[i] - 3) / (2 * PI);
 			expect_cone(&o, i, angles[i], height, p, &c, &r);
-			shadow(scan, i, p, &column, &row);
+			project_point(scan, i, p, &column, &row);
 			assert_near(column, c, 1e-11);
 			assert_near(row, r, 1e-11);
 			const double *s = scan->views[i].src;
@@ -142,8 +142,8 @@ static void test_fans(void **state)
 		for (int k = 0; k < 20; k++) {
 			double p[3] = {uniform(-4, 4), uniform(-4, 4), uniform(-4, 4)};
 			double flat[3] = {p[0], p[1], 0}, column, row, c, r;
-			shadow(scan, i, p, &column, &row);
-			shadow(one, i, flat, &c, &r);
+			project_point(scan, i, p, &column, &row);
+			project_point(one, i, flat, &c, &r);
 			assert_near(column, c, 1e-11);
 			assert_near(row, axis_row + p[2] / 0.2, 1e-11);
 		}
@@ -209,7 +209,7 @@ static void test_laminography(void **state)
 		assert_vector(w->src, sin(t) * cos(a), -cos(t) * cos(a), -sin(a));
 		assert_vector(w->u, 0.5 * cos(t), 0.5 * sin(t), 0);
 		assert_vector(w->v, 2 * sin(t) * sin(a), -2 * cos(t) * sin(a), 2 * cos(a));
-		shadow(scan, i, p, &column, &row);
+		project_point(scan, i, p, &column, &row);
 		assert_near(column, axis + x / 0.5, 1e-12);
 		assert_near(row, axis_row + (p[2] * cos(a) + depth * sin(a)) / 2, 1e-12);
 	}
@@ -303,7 +303,7 @@ static void test_orientation(void **state)
 			double column, row, t = 2 * PI * i / 16, x_index = 9, y_index = 2;
 			double p[3] = {grid.first[0] + x_index * grid.step[0],
 				grid.first[1] + y_index * grid.step[1], 0};
-			shadow(scan, i, p, &column, &row);
+			project_point(scan, i, p, &column, &row);
 			assert_near(column - axis,
 				(x_index - 5.5) * cos(t) - (y_index - 4.5) * sin(t), 1e-6);
 		}
@@ -332,7 +332,7 @@ static void test_lebedev(void **state)
 		assert_vector(
 			w->v, -0.25 * d[0] * d[2] * h, 0.25 * d[2], 0.25 * (1 - d[2] * d[2] * h));
 		assert_near(determinant(w->u, w->v, d), 0.125, 1e-14);
-		shadow(scan, i, (double[]){0, 0, 0}, &column, &row);
+		project_point(scan, i, (double[]){0, 0, 0}, &column, &row);
 		assert_near(column, 1, 1e-13);
 		assert_near(row, 2.5, 1e-13);
 	}

@@ -37,12 +37,12 @@ static bool has(const Window *w, int axis, double pixel)
 	return (double)w->low[axis] <= pixel && pixel < (double)w->high[axis];
 }
 
-/* All pixels that linear interpolation at the shadow of the point would touch are inside. */
+/* All pixels that linear interpolation at the projection of the point would touch are inside. */
 static void check_point(
 	const tomos_geometry *scan, int64_t view, const Window *w, const double p[3])
 {
 	double pixel[2], size[2] = {(double)scan->columns, (double)scan->rows};
-	double beyond = shadow(scan, view, p, &pixel[0], &pixel[1]);
+	double beyond = project_point(scan, view, p, &pixel[0], &pixel[1]);
 	if (scan->views[view].src[3] != 0 && !(beyond > -1e5 && beyond < 1))
 		return; /* too near to the source's own plane for the check to have digits */
 	double first[2] = {floor(pixel[0]), floor(pixel[1])};
@@ -149,7 +149,7 @@ static void test_near_source(void **state)
 	tomos_geometry_free(scan);
 }
 
-/* The window is the shadow's bounding rectangle and at most two pixels more on each side. */
+/* The window is the projection's bounding rectangle and at most two pixels more on each side. */
 static void test_not_wasteful(void **state)
 {
 	(void)state;
@@ -173,7 +173,7 @@ static void test_not_wasteful(void **state)
 				       grid.step[i] *
 					       ((double)(k >> i & 1 ? box.high[i] : box.low[i]) -
 						       0.5);
-			shadow(scan, trial % 4, p, &pixel[0], &pixel[1]);
+			project_point(scan, trial % 4, p, &pixel[0], &pixel[1]);
 			for (int i = 0; i < 2; i++) {
 				low[i] = fmin(low[i], pixel[i]);
 				high[i] = fmax(high[i], pixel[i]);

@@ -10,17 +10,22 @@ typedef struct {
 	int forward, adjoint, answer;
 } Dense;
 
+static void multiply(const Dense *d, bool transposed, const float *in, float *out)
+{
+	for (int i = 0; i < (transposed ? N : M); i++) {
+		out[i] = 0;
+		for (int k = 0; k < (transposed ? M : N); k++)
+			out[i] += (transposed ? d->entries[k][i] : d->entries[i][k]) * in[k];
+	}
+}
+
 static int dense_forward(void *user, const tomos_array *in, const tomos_array *out)
 {
 	Dense *d = user;
 	assert_int_equal(in->shape[1] * in->shape[2], N);
 	assert_int_equal(in->device, 0);
 	d->forward++;
-	for (int r = 0; r < M; r++) {
-		out->data[r] = 0;
-		for (int c = 0; c < N; c++)
-			out->data[r] += d->entries[r][c] * in->data[c];
-	}
+	multiply(d, false, in->data, out->data);
 	return d->answer;
 }
 
@@ -28,11 +33,7 @@ static int dense_adjoint(void *user, const tomos_array *in, const tomos_array *o
 {
 	Dense *d = user;
 	d->adjoint++;
-	for (int c = 0; c < N; c++) {
-		out->data[c] = 0;
-		for (int r = 0; r < M; r++)
-			out->data[c] += d->entries[r][c] * in->data[r];
-	}
+	multiply(d, true, in->data, out->data);
 	return d->answer;
 }
 

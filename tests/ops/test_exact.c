@@ -285,7 +285,8 @@ static void solve3(double x[3], double a[3][3], const double b[3])
 }
 
 /* Column and row on which a point falls. */
-static void shadow(const Case *c, const tomos_view *w, const double point[3], double pixel[2])
+static void project_point(
+	const Case *c, const tomos_view *w, const double point[3], double pixel[2])
 {
 	double x[3], b[3], way[3], a[3][3];
 	for (int i = 0; i < 3; i++) {
@@ -317,9 +318,9 @@ static double density(const Case *c, const tomos_view *w, const double centre[3]
 		double to[3], low[2], high[2];
 		memcpy(to, centre, sizeof to);
 		to[a] = centre[a] - h;
-		shadow(c, w, to, low);
+		project_point(c, w, to, low);
 		to[a] = centre[a] + h;
-		shadow(c, w, to, high);
+		project_point(c, w, to, high);
 		for (int k = 0; k < 2; k++)
 			grad[k][a] = (high[k] - low[k]) / (2 * h);
 	}
@@ -330,7 +331,7 @@ static double density(const Case *c, const tomos_view *w, const double centre[3]
 	return area * fabs(c->grid.step[2]) * sqrt(dot(both, both));
 }
 
-/* Whether all of a voxel's shadow, `margin` pixels about it included, falls on a detector. */
+/* Whether all of a voxel's projection, `margin` pixels about it included, falls on a detector. */
 static int on_detector(
 	const Case *c, const tomos_view *w, const double centre[3], double margin, int planar)
 {
@@ -342,7 +343,7 @@ static int on_detector(
 						       : corner >> a & 1 ? 0.5
 									 : -0.5) *
 						       c->grid.step[a];
-		shadow(c, w, corner < 8 && margin == 0 ? centre : point, pixel);
+		project_point(c, w, corner < 8 && margin == 0 ? centre : point, pixel);
 		for (int k = 0; k < (planar ? 1 : 2); k++)
 			if (!(pixel[k] >= margin && pixel[k] <= most[k] - margin))
 				return 0;
@@ -382,7 +383,7 @@ static int64_t check_voxels(const Case *c, const tomos_projector_options *o, flo
 		centre_of(c, i, centre);
 		if (!on_detector(c, w, centre, wide ? 0.6 : 0, planar))
 			continue;
-		shadow(c, w, centre, pixel);
+		project_point(c, w, centre, pixel);
 		if (nearest && fabs(pixel[0] - floor(pixel[0]) - 0.5) < 1e-6)
 			continue;
 		known++;
@@ -412,7 +413,7 @@ static void keep_first(Case *c)
 	case_count(c);
 }
 
-static void check_shadows(const char *model, const char *interpolation)
+static void check_projections(const char *model, const char *interpolation)
 {
 	int64_t known = 0;
 	for (int i = 0; i < CASES; i++)
@@ -438,14 +439,14 @@ static void check_shadows(const char *model, const char *interpolation)
 static void voxel_is_density(void **state)
 {
 	(void)state;
-	check_shadows("voxel", "linear");
-	check_shadows("voxel", "nearest");
+	check_projections("voxel", "linear");
+	check_projections("voxel", "nearest");
 }
 
 static void footprint_is_density(void **state)
 {
 	(void)state;
-	check_shadows("footprint", "linear");
+	check_projections("footprint", "linear");
 }
 
 /* Entries of a row: each voxel once, and none of weight 0. */

@@ -102,12 +102,8 @@ static const char *served_by(const ProjectRequest *what)
 {
 	const CpuLevel *level;
 	OK(cpu_level_choose(&level));
-	for (int i = 0; i < level->optimised_count; i++)
-		if (level->optimised[i].kernel == what->kernel &&
-			level->optimised[i].direction == what->direction &&
-			level->optimised[i].applies(what))
-			return level->optimised[i].name;
-	return "reference kernel";
+	const CpuRow *row = cpu_find(level, what, NULL);
+	return row ? row->name : "reference kernel";
 }
 
 static void check_case(Case *c, int kernel, int weight)

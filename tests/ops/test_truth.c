@@ -18,8 +18,8 @@
  *
  * footprint (the average over the pixel): voxels wholly over a pixel give all they have, so only
  * those count that both the pixel's border and the object's edge cut, O(1) of them with O(h^2) of
- * mass: order 2. In 3D the shadow of a voxel is taken to be a product, which for oblique views errs
- * at the pixel's border, with signs that cancel; the order stays above 1.5.
+ * mass: order 2. In 3D the projection of a voxel is taken to be a product, which for oblique
+ * views errs at the pixel's border, with signs that cancel; the order stays above 1.5.
  */
 #include "ops/cases.h"
 

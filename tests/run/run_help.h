@@ -11,6 +11,15 @@ static inline void append_line(char *text, size_t size, const char *line)
 	snprintf(text + length, size - length, "%s\n", line);
 }
 
+/* A run that fails with a message and writes nothing. */
+static inline void assert_run_rejected(const tomos_job *job, const char *output, const char *says)
+{
+	assert_int_not_equal(tomos_run(job, NULL), TOMOS_OK);
+	assert_says(says);
+	assert_int_equal(access(output, F_OK), -1);
+	assert_int_equal(mem_live(), 0);
+}
+
 /* Cancels a run after a number of reports. */
 typedef struct {
 	int64_t left;

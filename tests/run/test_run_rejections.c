@@ -31,10 +31,7 @@ static void outputs(void **state)
 
 static void rejected(Work *w, const char *says)
 {
-	assert_int_not_equal(tomos_run(&w->job, NULL), TOMOS_OK);
-	assert_says(says);
-	assert_int_equal(access(w->output, F_OK), -1);
-	assert_int_equal(mem_live(), 0);
+	assert_run_rejected(&w->job, w->output, says);
 }
 
 static void rejections(void **state)

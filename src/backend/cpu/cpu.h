@@ -16,26 +16,59 @@ static inline int64_t parts(int64_t n, int64_t size)
 	return (n + size - 1) / size;
 }
 
+/* Number of tiles of a size that cover a box, and one of them; neighbours along x come first. */
+static inline int64_t box_tiles(const Box *box, const int64_t size[3])
+{
+	int64_t count = 1;
+	for (int a = 0; a < 3; a++)
+		count *= parts(box->high[a] - box->low[a], size[a]);
+	return count;
+}
+
+static inline Box box_tile(const Box *box, const int64_t size[3], int64_t index)
+{
+	Box tile;
+	for (int a = 0; a < 3; a++) {
+		const int64_t count = parts(box->high[a] - box->low[a], size[a]);
+		tile.low[a] = box->low[a] + index % count * size[a];
+		tile.high[a] = min64(tile.low[a] + size[a], box->high[a]);
+		index /= count;
+	}
+	return tile;
+}
+
+static inline float *request_voxel(const ProjectRequest *what, int64_t x, int64_t y, int64_t z)
+{
+	const Box *box = &what->box;
+	const int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
+	return what->volume + ((z - box->low[2]) * ny + y - box->low[1]) * nx + x - box->low[0];
+}
+
 /* Reference kernel: projects one view in one direction. Ray-driven kernels loop over the pixels of
  * `window`, voxel-driven ones over the voxels of `part`. `volume` holds the voxels of the box of
  * `grid`, `image` all pixels of the view. */
 typedef void (*ReferenceKernel)(const Plan *plan, const KernelGrid *grid, int64_t view,
 	const Window *window, const Box *part, float *volume, float *image);
 
-/* An optimised kernel. It computes a whole request if `applies` returns true for it. */
+/* An optimised kernel of one instruction set. It computes a whole request if `applies` returns true
+ * for it. */
+typedef struct {
+	bool (*applies)(const ProjectRequest *what);
+	tomos_status (*run[2])(const ProjectRequest *what); /* forward, back */
+	tomos_status (*step)(const ProjectRequest *what, const FusedUpdate *step); /* or NULL */
+} CpuKernel;
+
+/* The same with its row of optimised.def. */
 typedef struct {
 	const char *name;
-	int kernel;
-	Direction direction;
-	bool (*applies)(const ProjectRequest *what);
-	tomos_status (*run)(const ProjectRequest *what);
-	tomos_status (*step)(const ProjectRequest *what, const FusedUpdate *step); /* or NULL */
-} OptimisedKernel;
+	unsigned projectors, direction;
+	const CpuKernel *code;
+} CpuRow;
 
 typedef struct {
 	const char *name;
 	const ReferenceKernel (*reference)[2]; /* [kernel][direction] */
-	const OptimisedKernel *optimised;
+	const CpuRow *optimised;
 	int optimised_count;
 	int lanes; /* floats in a vector */
 	/* Derivatives with respect to poses of a row of one view, pixels [6][row][column]; those of
@@ -51,55 +84,20 @@ typedef struct {
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
 #define LEVEL(name) JOIN(name, TOMOS_LEVEL)
-/* The same of the instruction set with half the vector width, where there is one: faster for
- * kernels with a load or store per lane. */
-#ifdef TOMOS_NARROW
-#define NARROW(name) JOIN(name, TOMOS_NARROW)
-tomos_status NARROW(ray_forward)(const ProjectRequest *what);
-tomos_status NARROW(ray_back)(const ProjectRequest *what);
-#else
-#define NARROW LEVEL
-#endif
 extern const ReferenceKernel LEVEL(reference_kernels)[KERNEL_COUNT][2];
 extern const FftKernels LEVEL(fft_kernels);
 extern const SpreadKernels LEVEL(spread_kernels);
-bool LEVEL(stack_applies)(const ProjectRequest *what);
-tomos_status LEVEL(stack_forward)(const ProjectRequest *what);
-tomos_status LEVEL(stack_back)(const ProjectRequest *what);
-bool LEVEL(heights_applies)(const ProjectRequest *what);
-tomos_status LEVEL(heights_project)(const ProjectRequest *what);
-bool LEVEL(slice_applies)(const ProjectRequest *what);
-tomos_status LEVEL(slice_forward)(const ProjectRequest *what);
-tomos_status LEVEL(slice_back)(const ProjectRequest *what);
-tomos_status LEVEL(slice_step)(const ProjectRequest *what, const FusedUpdate *step);
-bool LEVEL(upright_applies)(const ProjectRequest *what);
-tomos_status LEVEL(upright_forward)(const ProjectRequest *what);
-tomos_status LEVEL(upright_back)(const ProjectRequest *what);
-bool LEVEL(column_applies)(const ProjectRequest *what);
-tomos_status LEVEL(column_back)(const ProjectRequest *what);
-bool LEVEL(column_forward_applies)(const ProjectRequest *what);
-tomos_status LEVEL(column_forward)(const ProjectRequest *what);
-bool LEVEL(patch_applies)(const ProjectRequest *what);
-tomos_status LEVEL(patch_project)(const ProjectRequest *what);
-bool LEVEL(patch_circle_applies)(const ProjectRequest *what);
-tomos_status LEVEL(patch_circle_project)(const ProjectRequest *what);
-bool LEVEL(oblique_applies)(const ProjectRequest *what);
-tomos_status LEVEL(oblique_forward)(const ProjectRequest *what);
-tomos_status LEVEL(oblique_back)(const ProjectRequest *what);
-bool LEVEL(ray_applies)(const ProjectRequest *what);
-tomos_status LEVEL(ray_forward)(const ProjectRequest *what);
-tomos_status LEVEL(ray_back)(const ProjectRequest *what);
-tomos_status LEVEL(ray_pose)(const ProjectRequest *what);
 void LEVEL(pose_row)(const ProjectRequest *what, int64_t view, int64_t row);
-bool LEVEL(ray_circle_applies)(const ProjectRequest *what);
-tomos_status LEVEL(ray_circle_forward)(const ProjectRequest *what);
-tomos_status LEVEL(ray_circle_back)(const ProjectRequest *what);
-bool LEVEL(footprint_upright_applies)(const ProjectRequest *what);
-tomos_status LEVEL(footprint_upright_project)(const ProjectRequest *what);
-bool LEVEL(footprint_circle_applies)(const ProjectRequest *what);
-tomos_status LEVEL(footprint_circle_project)(const ProjectRequest *what);
-bool LEVEL(footprint_applies)(const ProjectRequest *what);
-tomos_status LEVEL(footprint_project)(const ProjectRequest *what);
+bool LEVEL(ray_applies)(const ProjectRequest *what);
+tomos_status LEVEL(ray_pose)(const ProjectRequest *what);
+
+#define OPTIMISED_CUDA(...)
+#define OPTIMISED_OPENCL(...)
+#define OPTIMISED_CPU(id, ...) extern const CpuKernel LEVEL(cpu_##id);
+#define OPTIMISED(backend, id, ...) OPTIMISED_##backend(id, __VA_ARGS__)
+#include "backend/optimised.def"
+#undef OPTIMISED_CPU
+#undef OPTIMISED
 #endif
 
 /* Transforms of any length by FFTW, in builds with TOMOS_FFT=fftw. */
@@ -115,6 +113,9 @@ extern const BackendFourier cpu_fourier;
 tomos_status cpu_level_choose(const CpuLevel **level);
 tomos_status cpu_machine(tomos_backend *backend, tomos_machine *machine);
 void cpu_model(const CpuLevel *level, char *model, size_t size);
+/* The first optimised kernel that applies, or the one of that name if it does; NULL: there is none.
+ */
+const CpuRow *cpu_find(const CpuLevel *level, const ProjectRequest *what, const char *name);
 /* Executes a request with the optimised kernel of that name if it applies (NULL: with any), else
  * with the first one that applies, else with the reference kernel. */
 tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, const char *wanted);

@@ -170,9 +170,7 @@ static void power_slab(void *user, int64_t index)
 tomos_status cpu_power(tomos_backend *backend, const ProjectRequest *what, int power)
 {
 	TRY(project_begin(backend, what));
-	Powers p = {.what = what, .grid = what->plan->whole, .power = power};
-	memcpy(p.grid.low, what->box.low, sizeof p.grid.low);
-	memcpy(p.grid.high, what->box.high, sizeof p.grid.high);
+	Powers p = {.what = what, .grid = request_grid(what), .power = power};
 	if (what->direction == FORWARD)
 		parallel_for(what->count, power_view, &p);
 	else

@@ -3,6 +3,7 @@
  * threads. */
 #include <string.h>
 #include "backend/cpu/cpu.h"
+#include "backend/optimised.h"
 
 enum { RAYS_PER_TASK = 4096, SLABS = 32 };
 
@@ -101,10 +102,10 @@ static void divide_adjoint(Division *s, KernelFamily family)
 		family == FAMILY_RAY ? adjoint_rays : adjoint_voxels, s);
 }
 
-static bool fits(const OptimisedKernel *optimised, const ProjectRequest *what)
+static bool fits(const CpuRow *row, const ProjectRequest *what)
 {
-	return optimised->kernel == what->kernel && optimised->direction == what->direction &&
-	       optimised->applies(what);
+	return optimised_computes(row->projectors, row->direction, what) &&
+	       row->code->applies(what);
 }
 
 static int cpu_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
@@ -126,8 +127,7 @@ static bool cpu_has_kernel(const tomos_backend *backend, const char *kernel)
 	return i < level->optimised_count;
 }
 
-static const OptimisedKernel *find_named(
-	const CpuLevel *level, const ProjectRequest *what, const char *name)
+const CpuRow *cpu_find(const CpuLevel *level, const ProjectRequest *what, const char *name)
 {
 	for (int i = 0; i < level->optimised_count; i++)
 		if ((!name || strcmp(level->optimised[i].name, name) == 0) &&
@@ -136,13 +136,13 @@ static const OptimisedKernel *find_named(
 	return NULL;
 }
 
-static const OptimisedKernel *find_optimised(
+static const CpuRow *find_optimised(
 	const CpuLevel *level, const ProjectRequest *what, const char *wanted)
 {
 	if (what->plan->plain)
 		return NULL;
-	const OptimisedKernel *named = wanted ? find_named(level, what, wanted) : NULL;
-	return named ? named : find_named(level, what, NULL);
+	const CpuRow *named = wanted ? cpu_find(level, what, wanted) : NULL;
+	return named ? named : cpu_find(level, what, NULL);
 }
 
 /* Only for few views: with many of them, separate passes over the volume with stored weights cost
@@ -150,24 +150,21 @@ static const OptimisedKernel *find_optimised(
 static tomos_status cpu_back_update(
 	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done)
 {
-	const OptimisedKernel *optimised = NULL;
+	const CpuRow *optimised = NULL;
 	if (what->count <= FEW_VIEWS && !step->voxels)
 		optimised = find_optimised(backend->own, what, tune_wanted(backend, what));
-	*done = optimised && optimised->step;
+	*done = optimised && optimised->code->step;
 	if (*done)
 		__atomic_store_n(&backend->last_kernel, optimised->name, __ATOMIC_RELAXED);
-	return *done ? optimised->step(what, step) : TOMOS_OK;
+	return *done ? optimised->code->step(what, step) : TOMOS_OK;
 }
 
-static tomos_status run(
-	const CpuLevel *level, const ProjectRequest *what, const OptimisedKernel *optimised)
+static tomos_status run(const CpuLevel *level, const ProjectRequest *what, const CpuRow *optimised)
 {
 	if (optimised)
-		return optimised->run(what);
-	Division s = {.what = what, .grid = what->plan->whole};
+		return optimised->code->run[what->direction](what);
+	Division s = {.what = what, .grid = request_grid(what)};
 	s.kernel = level->reference[what->kernel][what->direction];
-	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
-	memcpy(s.grid.high, what->box.high, sizeof s.grid.high);
 	KernelFamily family = kernel_rows[what->kernel].family;
 	if (what->direction == FORWARD)
 		divide_forward(&s, family);
@@ -183,8 +180,7 @@ tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, cons
 
 static tomos_status cpu_project_request(tomos_backend *backend, const ProjectRequest *what)
 {
-	const OptimisedKernel *optimised =
-		find_optimised(backend->own, what, tune_wanted(backend, what));
+	const CpuRow *optimised = find_optimised(backend->own, what, tune_wanted(backend, what));
 	const char *name = optimised ? optimised->name : NULL;
 	__atomic_store_n(&backend->last_kernel, name, __ATOMIC_RELAXED);
 	TRY(project_begin(backend, what));

@@ -1,11 +1,12 @@
-/* Interpolation of the Fourier projector on the GPU: the values of points from the cells around
- * them, and the transpose.
+/* Interpolation of the Fourier projector on the GPU: values of points from the grid cells around
+ * them, and the transpose, which adds values of points to cells.
  *
- * A block has the cells of a tile in shared memory, for all pairs of slices, and processes the
- * points of a chunk in batches, whose weights all pairs share. Where points are added to cells, a
- * thread has the cells of one remainder modulo the width of the window in each direction, of which
- * every point meets exactly one: sums need no atomic operations and have a fixed order. Tiles get
- * the points beyond their edges as well, so that every cell is written once.
+ * A block has the cells of a tile in shared memory, for all pairs of slices. It processes the
+ * points of a chunk in batches; weights are computed once for all pairs. In the transpose, a
+ * thread owns the cells that have the same remainder, in each direction, modulo the width of the
+ * window. The window of a point contains exactly one of them, so sums need no atomic operations
+ * and have a fixed order. The list of a tile also has the points outside it whose windows reach
+ * into it: every cell is complete, and written once.
  */
 #include "backend/cuda/fourier.h"
 
@@ -33,8 +34,8 @@ typedef struct {
 	float weights[2][BATCH][WEIGHT_PITCH];
 } PointBatch;
 
-/* The cell of a point with some remainder: its weight, 0 if it is not in the tile, and its offset
- * there. */
+/* The cell with a given remainder in the window of a point: its weight, 0 if it is outside the
+ * tile, and its offset in the tile. */
 typedef struct {
 	float weight;
 	int offset;

@@ -225,16 +225,16 @@ tomos_status cuda_kaczmarz_rows(
 	return TOMOS_OK;
 }
 
-/* ---- the rays of a view, settled one after the other ----------------------------------------- */
+/* ---- the rays of a view, one after the other ------------------------------------------------- */
 
-enum { SETTLED = 1024 /* rays per pass over shared memory */ };
+enum { PASS_RAYS = 1024 /* rays per pass over shared memory */ };
 
 /* Terms of the step of each ray i of a view: step[i] = own[i] - sum over d of by[d][i] step[i -
  * 1 - d]. */
-struct Settled {
-	float own[SETTLED], by[STORED_NEIGHBOURS][SETTLED];
+struct ViewSteps {
+	float own[PASS_RAYS], by[STORED_NEIGHBOURS][PASS_RAYS];
 	float step[(int)STORED_NEIGHBOURS +
-		   (int)SETTLED]; /* begins with the steps of the STORED_NEIGHBOURS rays before
+		   (int)PASS_RAYS]; /* begins with the steps of the STORED_NEIGHBOURS rays before
 		                   * the first */
 };
 
@@ -251,7 +251,7 @@ static __device__ float product_of(const KernelKaczmarzView &s, int64_t i, int b
 }
 
 /* Computes all steps in one thread, with the last NEAR steps in registers. */
-template <int NEAR> static __device__ void settle_few(Settled &at, int count)
+template <int NEAR> static __device__ void solve_few(ViewSteps &at, int count)
 {
 	float last[NEAR];
 #pragma unroll
@@ -270,7 +270,7 @@ template <int NEAR> static __device__ void settle_few(Settled &at, int count)
 	}
 }
 
-static __device__ void settle_many(Settled &at, int near, int count)
+static __device__ void solve_many(ViewSteps &at, int near, int count)
 {
 	for (int i = 0; i < count; i++) {
 		float step = at.own[i];
@@ -280,31 +280,31 @@ static __device__ void settle_many(Settled &at, int near, int count)
 	}
 }
 
-static __device__ void settle_rays(Settled &at, int near, int count)
+static __device__ void solve_steps(ViewSteps &at, int near, int count)
 {
 	switch (near) {
 	case 1:
-		return settle_few<1>(at, count);
+		return solve_few<1>(at, count);
 	case 2:
-		return settle_few<2>(at, count);
+		return solve_few<2>(at, count);
 	case 3:
-		return settle_few<3>(at, count);
+		return solve_few<3>(at, count);
 	case 4:
-		return settle_few<4>(at, count);
+		return solve_few<4>(at, count);
 	default:
-		return settle_many(at, near, count);
+		return solve_many(at, near, count);
 	}
 }
 
-static __global__ void __launch_bounds__(SETTLED)
-	settle(const __grid_constant__ KernelKaczmarzView s)
+static __global__ void __launch_bounds__(PASS_RAYS)
+	find_steps(const __grid_constant__ KernelKaczmarzView s)
 {
-	__shared__ Settled at;
+	__shared__ ViewSteps at;
 	int own = (int)threadIdx.x, near = (int)s.near;
 	if (own < STORED_NEIGHBOURS)
 		at.step[own] = 0;
-	for (int64_t first = 0; first < s.rays; first += SETTLED) {
-		int count = (int)(s.rays - first < SETTLED ? s.rays - first : SETTLED);
+	for (int64_t first = 0; first < s.rays; first += PASS_RAYS) {
+		int count = (int)(s.rays - first < PASS_RAYS ? s.rays - first : PASS_RAYS);
 		float misfit = 0;
 		__syncthreads();
 		if (own < count) {
@@ -316,7 +316,7 @@ static __global__ void __launch_bounds__(SETTLED)
 		}
 		__syncthreads();
 		if (own == 0)
-			settle_rays(at, near, count);
+			solve_steps(at, near, count);
 		__syncthreads();
 		if (own < count) {
 			for (int d = 0; d < near; d++)
@@ -327,14 +327,14 @@ static __global__ void __launch_bounds__(SETTLED)
 		}
 		__syncthreads();
 		if (own < STORED_NEIGHBOURS)
-			at.step[own] = at.step[SETTLED + own];
+			at.step[own] = at.step[PASS_RAYS + own];
 	}
 }
 
 tomos_status cuda_kaczmarz_view(tomos_backend *backend, const KernelKaczmarzView *what)
 {
 	TRY(cuda_use(backend));
-	settle<<<1, SETTLED, 0, device_of(backend)->stream>>>(*what);
-	CUDA_LAUNCHED("settling rays");
+	find_steps<<<1, PASS_RAYS, 0, device_of(backend)->stream>>>(*what);
+	CUDA_LAUNCHED("computing the steps of rays");
 	return TOMOS_OK;
 }

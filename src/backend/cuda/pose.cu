@@ -39,14 +39,12 @@ static tomos_status run_pose(tomos_backend *backend, const ProjectRequest *what)
 {
 	const CudaPlan *kept;
 	TRY(cuda_plan(backend, what->plan, &kept));
-	PoseRequest s = {.grid = what->plan->whole,
+	PoseRequest s = {.grid = request_grid(what),
 		.model = what->plan->model,
 		.views = kept->views + what->first,
 		.count = what->count,
 		.volume = what->volume,
 		.derivative = what->projections};
-	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
-	memcpy(s.grid.high, what->box.high, sizeof s.grid.high);
 	memcpy(s.space.first, what->plan->grid.first, sizeof s.space.first);
 	memcpy(s.space.step, what->plan->grid.step, sizeof s.space.step);
 	dim3 blocks(cuda_blocks(s.model.columns, WIDE, INT32_MAX),

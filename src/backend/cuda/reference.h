@@ -58,11 +58,6 @@ typedef struct {
 			*voxel = value; \
 	}
 
-#define FORWARD_RAY MEET_SUM
-#define ADJOINT_RAY MEET_SPREAD
-#define FORWARD_VOXEL MEET_SPREAD
-#define ADJOINT_VOXEL MEET_SUM
-
 #define DEFINE(id, family, direction) \
 	static __global__ void __launch_bounds__(WIDE *HIGH) \
 		id##_##direction(const __grid_constant__ Request s) \
@@ -101,15 +96,13 @@ static inline tomos_status run_reference(
 {
 	const CudaPlan *kept;
 	TRY(cuda_plan(backend, what->plan, &kept));
-	Request s = {.grid = what->plan->whole,
+	Request s = {.grid = request_grid(what),
 		.model = what->plan->model,
 		.views = kept->views + what->first,
 		.count = what->count,
 		.volume = what->volume,
 		.projections = what->projections,
 		.power = power};
-	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
-	memcpy(s.grid.high, what->box.high, sizeof s.grid.high);
 	reference_kernels[what->kernel][what->direction]<<<blocks_for(what), dim3(WIDE, HIGH), 0,
 		device_of(backend)->stream>>>(s);
 	CUDA_LAUNCHED("projecting");

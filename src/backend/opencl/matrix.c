@@ -223,7 +223,7 @@ static tomos_status opencl_kaczmarz_view(tomos_backend *backend, const KernelKac
 	TRY(take_vector(task, backend, what->steps));
 	TAKE(what->lambda);
 	TAKE(what->least);
-	return opencl_line(backend, TASK_matrix_settle, 1, task->args, task->count);
+	return opencl_line(backend, TASK_matrix_view_steps, 1, task->args, task->count);
 }
 
 const BackendMatrix opencl_matrix = {BACKEND_MATRIX(opencl)};

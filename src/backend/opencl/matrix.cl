@@ -247,9 +247,9 @@ LINE do_visit(BATCH, global const float *b, long b0, global const float *squares
 }
 
 /* Runs as one work-item. */
-LINE do_settle(long rays, long near, global const float *b, long b0, global const float *squares,
-	long squares0, global const float *products, long products0, global float *r, long r0,
-	global float *steps, long steps0, double lambda, double least)
+LINE do_view_steps(long rays, long near, global const float *b, long b0,
+	global const float *squares, long squares0, global const float *products, long products0,
+	global float *r, long r0, global float *steps, long steps0, double lambda, double least)
 {
 	const KernelKaczmarzView s = {rays, near, b + b0, squares + squares0, products + products0,
 		r + r0, steps + steps0, lambda, least};

@@ -88,7 +88,7 @@ static tomos_status opencl_list_rows(
 static tomos_status run(tomos_backend *backend, const ProjectRequest *what, int task, int power)
 {
 	const Plan *plan = what->plan;
-	KernelGrid grid = plan->whole;
+	const KernelGrid grid = request_grid(what);
 	OpenclPlace volume, projections;
 	cl_mem views;
 	cl_int exponent = power;
@@ -96,8 +96,6 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, int 
 	TRY(plan_views(backend, plan, &views));
 	TRY(opencl_place(backend, what->volume, &volume));
 	TRY(opencl_place(backend, what->projections, &projections));
-	memcpy(grid.low, what->box.low, sizeof grid.low);
-	memcpy(grid.high, what->box.high, sizeof grid.high);
 	const OpenclArg args[] = {ARG(grid), ARG(plan->model), ARG(views), ARG(what->first),
 		ARG(what->count), ARG_PLACE(volume), ARG_PLACE(projections), ARG(exponent)};
 	int64_t rays[3] = {plan->model.columns, plan->model.rows, what->count}, voxels[3];

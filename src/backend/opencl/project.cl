@@ -47,11 +47,6 @@
 			*voxel = value; \
 	}
 
-#define FORWARD_RAY MEET_SUM
-#define ADJOINT_RAY MEET_SPREAD
-#define FORWARD_VOXEL MEET_SPREAD
-#define ADJOINT_VOXEL MEET_SUM
-
 #define DEFINE(id, family, direction) \
 	PLANE do_##id##_##direction(KernelGrid grid, KernelModel model, \
 		global const KernelView *views, long first, long count, global float *volume, \

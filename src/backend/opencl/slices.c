@@ -80,13 +80,11 @@ bool slices_apply(const ProjectRequest *what, HatSlices *l)
 tomos_status slices_run(
 	tomos_backend *backend, const ProjectRequest *what, const HatSlices *l, cl_mem views)
 {
-	KernelGrid grid = what->plan->whole;
+	const KernelGrid grid = request_grid(what);
 	OpenclPlace volume, projections;
 	Slices slices = {l->s, l->a, l->b, l->sign, l->first};
 	TRY(opencl_place(backend, what->volume, &volume));
 	TRY(opencl_place(backend, what->projections, &projections));
-	memcpy(grid.low, what->box.low, sizeof grid.low);
-	memcpy(grid.high, what->box.high, sizeof grid.high);
 	const OpenclArg args[] = {ARG(grid), ARG(what->plan->model), ARG(views), ARG(what->first),
 		ARG(what->count), ARG_PLACE(volume), ARG_PLACE(projections), ARG(slices)};
 	const int64_t items[3] = {grid.high[l->a] - grid.low[l->a],

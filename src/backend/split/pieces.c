@@ -166,8 +166,8 @@ static tomos_status add_views(const Cutting *c, Schedule *s, Step step)
 	return TOMOS_OK;
 }
 
-/* Number of sets of views for a slab: that of the symmetry if the slab has whole slices, which
- * kernels that use the symmetry need, and one view of each set fits; else 1. */
+/* Number of sets of views for a slab. It is that of the symmetry if kernels that use the symmetry
+ * apply (the slab has whole slices) and one view of each set fits into memory; else 1. */
 static int64_t sets_of(const Cutting *c, const Box *box)
 {
 	Step step = {.box = *box,

@@ -188,7 +188,7 @@ INLINE void turn_block(
 			to[i * nx + j] = block[i][j];
 }
 
-static void turn_rows(void *user, int64_t number)
+static void map_rows(void *user, int64_t number)
 {
 	const Sweeper *s = user;
 	int64_t nx = s->scsr->rows->nx, y = number * BLOCK;
@@ -219,9 +219,9 @@ static int64_t place_now(const Sweeper *s, int to, int64_t x, int64_t y)
 	return now[1] * s->scsr->rows->nx + now[0];
 }
 
-/* Whether the image mapped by a symmetry equals the current one, read in order (way 1) or in
- * reverse order (way -1). */
-static bool on_device(Sweeper *s, int symmetry, int64_t way)
+/* Whether the image mapped by a symmetry is the current one, read in order (way 1) or in reverse
+ * order (way -1). */
+static bool is_current(Sweeper *s, int symmetry, int64_t way)
 {
 	s->origin = place_now(s, symmetry, 0, 0);
 	s->along_x = place_now(s, symmetry, 1, 0) - s->origin;
@@ -229,12 +229,12 @@ static bool on_device(Sweeper *s, int symmetry, int64_t way)
 	return s->along_x == way && s->along_y == way * s->scsr->rows->nx;
 }
 
-static void turn(Sweeper *s, int symmetry)
+static void map_image(Sweeper *s, int symmetry)
 {
 	float *rotated = s->spare;
-	if (on_device(s, symmetry, 1))
+	if (is_current(s, symmetry, 1))
 		return;
-	parallel_for((s->scsr->rows->ny + BLOCK - 1) / BLOCK, turn_rows, s);
+	parallel_for((s->scsr->rows->ny + BLOCK - 1) / BLOCK, map_rows, s);
 	s->spare = s->image;
 	s->image = rotated;
 	s->symmetry = symmetry;
@@ -260,9 +260,9 @@ static void work(Sweeper *s, Rays rays, void (*on_slab)(void *, int64_t))
 {
 	if (!rays.orbit)
 		return;
-	rays.backwards = on_device(s, rays.symmetry, -1);
+	rays.backwards = is_current(s, rays.symmetry, -1);
 	if (!rays.backwards)
-		turn(s, rays.symmetry);
+		map_image(s, rays.symmetry);
 	s->rays = rays;
 	parallel_for(s->scsr->rows->slabs, on_slab, s);
 }
@@ -279,7 +279,7 @@ static int first_lane(const Orbit *orbit)
 /* Computes the steps of a view's rays from the sums, one ray after the other. If the columns are
  * reversed, the ray d columns before ray c is stored d columns after it, where its product with c
  * is found. */
-static void settle(Sweeper *s, const RowSweep *rows, int64_t view, const Rays *rays)
+static void find_steps(Sweeper *s, const RowSweep *rows, int64_t view, const Rays *rays)
 {
 	const ScsrRows *r = s->scsr->rows;
 	int64_t columns = r->view_columns, near = r->disjoint_columns - 1;
@@ -314,11 +314,11 @@ static void sweep(RowSweeper *face, const RowSweep *rows, float *x)
 		work(s, reverse, multiply_slab);
 		const Rays *either = straight.orbit ? &straight : &reverse;
 		if (either->orbit)
-			settle(s, rows, rows->views[i], either);
+			find_steps(s, rows, rows->views[i], either);
 		work(s, reverse, change_slab);
 		work(s, straight, change_slab);
 	}
-	turn(s, 0);
+	map_image(s, 0);
 	if (s->image != x)
 		memcpy(x, s->image, (size_t)s->scsr->rows->pixels * sizeof *x);
 }

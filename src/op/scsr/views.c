@@ -281,7 +281,7 @@ static bool has_both(const Orbit *orbit, int count, int lane)
 
 /* If every view of the orbit occurs with its columns in both orders, half of the columns are
  * stored; otherwise only one of the two orders is used for each view. */
-static void settle_columns(Orbit *orbit, int count, int64_t columns)
+static void halve_columns(Orbit *orbit, int count, int64_t columns)
 {
 	bool half = true;
 	for (int i = 0; i < count; i++)
@@ -307,7 +307,7 @@ static void fill_orbit(Orbit *orbit, const Views *v, const Symmetries *s, bool *
 			each_match(v, &image, way & 1, claim, &c);
 		}
 	}
-	settle_columns(orbit, s->count, v->lister->plan.model.columns);
+	halve_columns(orbit, s->count, v->lister->plan.model.columns);
 	for (int i = 0; i < s->count; i++)
 		if (orbit->target[i] >= 0)
 			covered[orbit->target[i]] = true;

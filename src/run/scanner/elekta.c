@@ -103,13 +103,7 @@ static tomos_status take_shifts(tomos_scan *scan, const FrameEntries *list, cons
 			largest = fmax(largest, fabs(pixels));
 		}
 	}
-	if (largest > 0)
-		return scan_note(scan, "shifts", "one per view, up to %.3g pixels", largest);
-	for (int k = 0; k < 2; k++) {
-		mem_free(scan->shifts[k]);
-		scan->shifts[k] = NULL;
-	}
-	return TOMOS_OK;
+	return scan_shifts(scan, largest);
 }
 
 static tomos_status take_geometry(tomos_scan *scan, const FrameEntries *list)

@@ -64,6 +64,17 @@ tomos_status scan_note(tomos_scan *scan, const char *name, const char *format, .
 	return TOMOS_OK;
 }
 
+tomos_status scan_shifts(tomos_scan *scan, double largest)
+{
+	if (largest > 0)
+		return scan_note(scan, "shifts", "one per view, up to %.3g pixels", largest);
+	for (int k = 0; k < 2; k++) {
+		mem_free(scan->shifts[k]);
+		scan->shifts[k] = NULL;
+	}
+	return TOMOS_OK;
+}
+
 tomos_status scan_steps(tomos_scan *scan, double first, double step)
 {
 	int64_t views = scan->sets[TOMOS_VIEWS].count;

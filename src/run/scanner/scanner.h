@@ -34,6 +34,10 @@ tomos_status scan_pose(tomos_scan *scan, const Pose *pose);
 /* Equal steps, in degrees. */
 tomos_status scan_steps(tomos_scan *scan, double first, double step);
 
+/* Notes the shifts of the views, the largest of which is given in pixels; if that is 0, there are
+ * none. */
+tomos_status scan_shifts(tomos_scan *scan, double largest);
+
 /* Adds a line to what was read: its name, and text as of printf. */
 tomos_status scan_note(tomos_scan *scan, const char *name, const char *format, ...)
 	PRINTF_LIKE(3, 4);

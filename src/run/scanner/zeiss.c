@@ -240,13 +240,7 @@ static tomos_status take_shifts(tomos_scan *scan, const Ole2 *ole)
 			largest = fmax(largest, fabs(scan->shifts[k][i]));
 		}
 	}
-	if (largest > 0)
-		return scan_note(scan, "shifts", "one per view, up to %.3g pixels", largest);
-	for (int k = 0; k < 2; k++) {
-		mem_free(scan->shifts[k]);
-		scan->shifts[k] = NULL;
-	}
-	return TOMOS_OK;
+	return scan_shifts(scan, largest);
 }
 
 static tomos_status fill(tomos_scan *scan, const Ole2 *ole)

@@ -19,10 +19,10 @@ enum {
  * The depth itself is constant for parallel rays. */
 typedef enum { WEIGH_PARALLEL, WEIGH_SAME, WEIGH_DEPTH, WEIGH_DISTANCE } Weighing;
 
-/* One view, with the lines of voxels along the first axis and the SIMD lanes along the second one.
- * `swapped`: these are y and x, in everything that is given for three axes. `square`: the weight of
- * a distance is divided by depth^2 instead of depth^3. `footprints`: voxels are as large as their
- * projections, else points between pixels. */
+/* One view. Lines of voxels are along the first axis, the SIMD lanes along the second one: x and y
+ * or, if `swapped`, y and x, in all members with three or four elements. `square`: weights that
+ * depend on the distance to the source are divided by depth^2 instead of depth^3. `footprints`:
+ * a voxel covers all pixels of its projection; otherwise it is a point between four pixels. */
 typedef struct {
 	const Plan *plan;
 	double depth[4], column[4], row[4], src[3], v[3], step[3], mass;
@@ -87,7 +87,7 @@ typedef struct {
 	double least[2], most[2], steepest[2], nearest, reach[2];
 } Range;
 
-/* See footprint_shadow; widths of the edges of a voxel. */
+/* See footprint_profile; widths of the edges of a voxel. */
 static inline double widest_reach(const double widths[3])
 {
 	double wide = fmax(fmax(widths[0], widths[1]), widths[2]), square = -wide * wide;
@@ -107,8 +107,8 @@ static inline double greater(double a, double b)
 	return b > a ? b : a;
 }
 
-/* Extremes are at the corners, if the depth is positive in all of them: those of columns and rows,
- * and of the products of edge widths and depth^2, which are linear in the position. */
+/* Columns, rows and edge widths times depth^2 have their extremes at corners of the block, provided
+ * that the depth is positive at all of them. */
 static inline Range block_range(const Look *look, const Box *block)
 {
 	Range range = {{HUGE_VAL, HUGE_VAL}, {-HUGE_VAL, -HUGE_VAL}, {0, 0}, HUGE_VAL, {0, 0}};

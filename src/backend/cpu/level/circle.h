@@ -44,13 +44,9 @@ static inline bool circle_of(const ProjectRequest *what, Circle *circle)
 	const int64_t n = plan->grid.n[0], half = (n + 1) / 2;
 	*circle = (Circle){.n = n,
 		.views = what->count / IMAGES,
-		.direction = plan->rays.quarter,
+		.direction = request_rotation(what, IMAGES),
 		.box = {{0, 0, what->box.low[2]}, {half, half, what->box.high[2]}}};
-	bool whole = plan->rays.source == TOMOS_POINT && what->first == 0 &&
-		     what->count == plan->scan->count;
-	for (int a = 0; a < 2; a++)
-		whole &= what->box.low[a] == 0 && what->box.high[a] == plan->grid.n[a];
-	return whole && circle->direction != 0 && !plan->model.planar;
+	return plan->rays.source == TOMOS_POINT && circle->direction != 0 && !plan->model.planar;
 }
 
 /* The view that sees image k of the volume as `view` sees the volume. */

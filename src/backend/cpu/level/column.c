@@ -14,6 +14,7 @@ enum {
 	TALL = 256,   /* voxels of a tile along z */
 	TOGETHER = 2, /* views whose samples for a tile stay in the L2 cache */
 };
+static const int64_t tile_size[3] = {ACROSS, DEEP, TALL};
 
 typedef struct {
 	const ProjectRequest *what;
@@ -22,9 +23,10 @@ typedef struct {
 	float *samples;       /* [view][columns + 2][stride], with a zero column on either side */
 } Pass;
 
-bool LEVEL(column_applies)(const ProjectRequest *what)
+static bool column_applies(const ProjectRequest *what)
 {
-	return columns_apply(what);
+	return what->direction == FORWARD ? LEVEL(column_forward_applies)(what)
+					  : columns_apply(what);
 }
 
 /* Copies one detector column of a view to the samples. */
@@ -116,31 +118,18 @@ static void give_square(const TileSums sums, int64_t y, int64_t z, int64_t wide,
 static void give_tile(const Pass *pass, const Box *tile, const TileSums sums)
 {
 	const Box *box = &pass->what->box;
-	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
+	int64_t slice = (box->high[0] - box->low[0]) * (box->high[1] - box->low[1]);
 	int64_t wide = tile->high[0] - tile->low[0], tall = tile->high[2] - tile->low[2];
 	for (int64_t z = 0; z < tall; z += ACROSS)
 		for (int64_t y = tile->low[1]; y < tile->high[1]; y++)
-			give_square(sums, y - tile->low[1], z, wide, min64(ACROSS, tall - z),
-				nx * ny,
-				pass->what->volume +
-					((tile->low[2] + z - box->low[2]) * ny + y - box->low[1]) *
-						nx +
-					tile->low[0] - box->low[0]);
+			give_square(sums, y - tile->low[1], z, wide, min64(ACROSS, tall - z), slice,
+				request_voxel(pass->what, tile->low[0], y, tile->low[2] + z));
 }
 
 static void tile_back(void *user, int64_t index)
 {
 	const Pass *pass = user;
-	const Box *box = &pass->what->box;
-	int64_t across = parts(box->high[0] - box->low[0], ACROSS);
-	int64_t deep = parts(box->high[1] - box->low[1], DEEP);
-	Box tile = {
-		{box->low[0] + index % across * ACROSS, box->low[1] + index / across % deep * DEEP,
-			box->low[2] + index / across / deep * TALL},
-		{0}};
-	const int64_t size[3] = {ACROSS, DEEP, TALL};
-	for (int a = 0; a < 3; a++)
-		tile.high[a] = min64(tile.low[a] + size[a], box->high[a]);
+	const Box tile = box_tile(&pass->what->box, tile_size, index);
 	float mixed[2][MAX_COLUMN + 3 * PAD] = {{0}};
 	Stretch ready[2] = {{.mixed = mixed[0]}, {.mixed = mixed[1]}};
 	TileSums sums;
@@ -156,20 +145,19 @@ static void tile_back(void *user, int64_t index)
 	give_tile(pass, &tile, (const float(*)[ACROSS][TALL])sums);
 }
 
-tomos_status LEVEL(column_back)(const ProjectRequest *what)
+static tomos_status column_back(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	Pass pass = {.what = what, .stride = column_stride(plan->model.rows)};
-	int64_t tasks = parts(what->box.high[0] - what->box.low[0], ACROSS) *
-			parts(what->box.high[1] - what->box.low[1], DEEP) *
-			parts(what->box.high[2] - what->box.low[2], TALL);
 	int64_t most = limit(SCRATCH_FLOATS / view_floats(plan), 1, what->count);
 	TRY(mem_alloc(&pass.samples, most * view_floats(plan), sizeof(float), "transposed views"));
 	for (pass.first = 0; pass.first < what->count; pass.first += pass.count) {
 		pass.count = min64(most, what->count - pass.first);
 		parallel_for(pass.count * (plan->model.columns + 2), transpose_column, &pass);
-		parallel_for(tasks, tile_back, &pass);
+		parallel_for(box_tiles(&what->box, tile_size), tile_back, &pass);
 	}
 	mem_free(pass.samples);
 	return TOMOS_OK;
 }
+
+const CpuKernel LEVEL(cpu_column) = {column_applies, {LEVEL(column_forward), column_back}, NULL};

@@ -91,4 +91,7 @@ static inline void hit_columns(
 	hits->dz = fans ? 0 : (float)plan->whole.step[2];
 }
 
+bool LEVEL(column_forward_applies)(const ProjectRequest *what);
+tomos_status LEVEL(column_forward)(const ProjectRequest *what);
+
 #endif

@@ -15,6 +15,7 @@ enum {
 	TALL_STRIDE = TALL + 2 * SIDE + LANES,
 	TOGETHER = 8 /* most views of a task */
 };
+static const int64_t tile_size[3] = {ACROSS, DEEP, TALL};
 
 typedef struct {
 	const ProjectRequest *what;
@@ -150,15 +151,11 @@ static void add_columns(const Pass *pass, int64_t view, const int64_t at[3], int
 /* Copies the columns of a tile of the volume. */
 static void take_columns(const ProjectRequest *what, const Box *tile, TileColumns columns)
 {
-	const Box *box = &what->box;
-	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
 	int64_t wide = tile->high[0] - tile->low[0], tall = tile->high[2] - tile->low[2];
 	memset(columns, 0, sizeof(TileColumns));
 	for (int64_t y = tile->low[1]; y < tile->high[1]; y++)
 		for (int64_t z = 0; z < tall; z++) {
-			const float *row =
-				what->volume + tile->low[0] - box->low[0] +
-				((tile->low[2] + z - box->low[2]) * ny + y - box->low[1]) * nx;
+			const float *row = request_voxel(what, tile->low[0], y, tile->low[2] + z);
 			for (int64_t x = 0; x < wide; x++)
 				columns[y - tile->low[1]][x][SIDE + z] = row[x];
 		}
@@ -195,18 +192,11 @@ static void forward_views(void *user, int64_t index)
 	int64_t first = index * pass->together, end = min64(first + pass->together, pass->count);
 	int64_t floats = view_floats(pass->what->plan);
 	TileColumns columns;
-	Box tile;
 	memset(pass->sums + first * floats, 0, (size_t)((end - first) * floats) * sizeof(float));
-	for (tile.low[2] = box->low[2]; tile.low[2] < box->high[2]; tile.low[2] += TALL)
-		for (tile.low[1] = box->low[1]; tile.low[1] < box->high[1]; tile.low[1] += DEEP)
-			for (tile.low[0] = box->low[0];
-				tile.low[0] < box->high[0] && !cancel_seen();
-				tile.low[0] += ACROSS) {
-				tile.high[0] = min64(tile.low[0] + ACROSS, box->high[0]);
-				tile.high[1] = min64(tile.low[1] + DEEP, box->high[1]);
-				tile.high[2] = min64(tile.low[2] + TALL, box->high[2]);
-				add_tile(pass, first, end, &tile, columns);
-			}
+	for (int64_t i = 0; i < box_tiles(box, tile_size) && !cancel_seen(); i++) {
+		const Box tile = box_tile(box, tile_size, i);
+		add_tile(pass, first, end, &tile, columns);
+	}
 	for (int64_t view = first; view < end; view++)
 		give_view(pass, view);
 }

@@ -8,7 +8,7 @@
  */
 #include "backend/cpu/level/feet.h"
 
-bool LEVEL(footprint_applies)(const ProjectRequest *what)
+static bool footprint_applies(const ProjectRequest *what)
 {
 	(void)what;
 	return true;
@@ -156,7 +156,10 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 		give_window(t, cells);
 }
 
-tomos_status LEVEL(footprint_project)(const ProjectRequest *what)
+static tomos_status footprint_project(const ProjectRequest *what)
 {
 	return LEVEL(tiles_project)(what, project_block);
 }
+
+const CpuKernel LEVEL(cpu_footprint_any) = {
+	footprint_applies, {footprint_project, footprint_project}, NULL};

@@ -5,11 +5,6 @@
 #include "backend/cpu/level/feet.h"
 #include "backend/cpu/level/tile_circle.h"
 
-bool LEVEL(footprint_circle_applies)(const ProjectRequest *what)
-{
-	return LEVEL(tiles_circle_apply)(what);
-}
-
 /* Pairs of the shares of two neighbouring columns, times the weight of the voxel. */
 typedef struct {
 	vf pairs[BATCH][MOST_PIXELS / 2][2];
@@ -151,7 +146,10 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 	window_end(t, &window);
 }
 
-tomos_status LEVEL(footprint_circle_project)(const ProjectRequest *what)
+static tomos_status footprint_circle_project(const ProjectRequest *what)
 {
 	return LEVEL(tiles_circle)(what, project_block);
 }
+
+const CpuKernel LEVEL(cpu_footprint_circle) = {
+	LEVEL(tiles_circle_apply), {footprint_circle_project, footprint_circle_project}, NULL};

@@ -36,7 +36,7 @@ typedef struct {
 /* Sums of detector rows. */
 typedef float Lines[LINES][LINE_FLOATS];
 
-bool LEVEL(footprint_upright_applies)(const ProjectRequest *what)
+static bool footprint_upright_applies(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	if (!rays_are(&plan->rays, RAYS_IN_SHEET) || plan->model.planar ||
@@ -93,10 +93,11 @@ static void project_large(const Plan *plan, const KernelView *k, const int64_t a
 	if (!(depth > 0))
 		return;
 	double weight = voxel_weight(&plan->whole, &plan->model, k, at, depth);
-	FootprintShadow across = footprint_shadow(k->column, k, at, depth, 1), along = across;
+	FootprintProfile across = footprint_profile(k->column, k, at, depth, 1), along = across;
 	int64_t c0, c1, r0, r1;
 	footprint_range(&across, plan->model.columns, &c0, &c1);
-	along = footprint_shadow(k->row, k, at, kernel_row_depth(k, depth), KERNEL_FANS(k) ? 0 : 1);
+	along = footprint_profile(
+		k->row, k, at, kernel_row_depth(k, depth), KERNEL_FANS(k) ? 0 : 1);
 	footprint_range(&along, plan->model.rows, &r0, &r1);
 	for (int64_t r = r0; r <= r1; r++) {
 		double row_share = footprint_share(&along, r);
@@ -311,33 +312,25 @@ static void transpose_view(void *user, int64_t view)
 			to[c * pass->stride + r] = from[r * model->columns + c];
 }
 
+static const int64_t tile_size[3] = {ACROSS, DEEP, TALL};
+
 /* Sums of a tile over the views of a pass, [y][x][z]. */
 typedef float TileSums[DEEP][ACROSS][TALL + 2 * LANES];
 
 static void tile_give(const Pass *pass, const Box *tile, TileSums sums)
 {
-	const Box *box = &pass->what->box;
-	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
 	for (int64_t z = tile->low[2]; z < tile->high[2]; z++)
-		for (int64_t y = tile->low[1]; y < tile->high[1]; y++)
-			for (int64_t x = tile->low[0]; x < tile->high[0]; x++)
-				pass->what->volume[((z - box->low[2]) * ny + y - box->low[1]) * nx +
-						   x - box->low[0]] +=
-					sums[y - tile->low[1]][x - tile->low[0]][z - tile->low[2]];
+		for (int64_t y = tile->low[1]; y < tile->high[1]; y++) {
+			float *row = request_voxel(pass->what, tile->low[0], y, z);
+			for (int64_t x = 0; x < tile->high[0] - tile->low[0]; x++)
+				row[x] += sums[y - tile->low[1]][x][z - tile->low[2]];
+		}
 }
 
 static void tile_back(void *user, int64_t index)
 {
 	const Pass *pass = user;
-	const Box *box = &pass->what->box;
-	const int64_t size[3] = {ACROSS, DEEP, TALL};
-	Box tile;
-	for (int a = 0; a < 3; a++) {
-		int64_t count = parts(box->high[a] - box->low[a], size[a]);
-		tile.low[a] = box->low[a] + index % count * size[a];
-		tile.high[a] = min64(tile.low[a] + size[a], box->high[a]);
-		index /= count;
-	}
+	const Box tile = box_tile(&pass->what->box, tile_size, index);
 	TileSums sums;
 	Lines lines;
 	memset(sums, 0, sizeof sums);
@@ -359,12 +352,8 @@ static void tile_back(void *user, int64_t index)
 
 static void pass_back(Pass *pass)
 {
-	const Box *box = &pass->what->box;
 	parallel_for(pass->count, transpose_view, pass);
-	parallel_for(parts(box->high[0] - box->low[0], ACROSS) *
-			     parts(box->high[1] - box->low[1], DEEP) *
-			     parts(box->high[2] - box->low[2], TALL),
-		tile_back, pass);
+	parallel_for(box_tiles(&pass->what->box, tile_size), tile_back, pass);
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -432,7 +421,7 @@ static void pass_forward(Pass *pass)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-tomos_status LEVEL(footprint_upright_project)(const ProjectRequest *what)
+static tomos_status footprint_upright_project(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
 	const Box *box = &what->box;
@@ -458,3 +447,6 @@ tomos_status LEVEL(footprint_upright_project)(const ProjectRequest *what)
 	mem_free(pass.slab);
 	return status;
 }
+
+const CpuKernel LEVEL(cpu_footprint_upright) = {
+	footprint_upright_applies, {footprint_upright_project, footprint_upright_project}, NULL};

@@ -47,9 +47,7 @@ static KernelWalk first_ray(const ProjectRequest *what, int64_t number)
 static Oblique oblique_view(const ProjectRequest *what, int64_t number, const Part *part)
 {
 	KernelWalk walk = first_ray(what, number);
-	KernelGrid box = {.low = {0}};
-	memcpy(box.low, what->box.low, sizeof box.low);
-	memcpy(box.high, what->box.high, sizeof box.high);
+	const KernelGrid box = request_grid(what);
 	Oblique o = {.what = what, .axes = {walk.a, walk.b, walk.c}, .step = (float)walk.step};
 	o.view = &what->plan->views[what->first + number];
 	const int64_t pixels = what->plan->model.rows * what->plan->model.columns;
@@ -88,7 +86,7 @@ static bool within_reach(const Oblique *o)
 	       o->width * LANES * (LEAST_ROWS + HALO + MORE) <= LARGEST_FLOATS;
 }
 
-bool LEVEL(oblique_applies)(const ProjectRequest *what)
+static bool oblique_applies(const ProjectRequest *what)
 {
 	if (what->plan->rays.source != TOMOS_PARALLEL)
 		return false;
@@ -381,7 +379,7 @@ static void sum_view(Oblique *o, float *scratch)
 		parts(model->columns, TILE_COLUMNS) * parts(model->rows, TILE_ROWS), sum_tile, &s);
 }
 
-tomos_status LEVEL(oblique_forward)(const ProjectRequest *what)
+static tomos_status oblique_forward(const ProjectRequest *what)
 {
 	return do_views(what, &(Task){sum_needs, sum_view});
 }
@@ -476,7 +474,9 @@ static void spread_view(Oblique *o, float *scratch)
 	parallel_for(limit(LARGEST_FLOATS / s.size, 1, tomos_threads()), spread_some, &s);
 }
 
-tomos_status LEVEL(oblique_back)(const ProjectRequest *what)
+static tomos_status oblique_back(const ProjectRequest *what)
 {
 	return do_views(what, &(Task){spread_needs, spread_view});
 }
+
+const CpuKernel LEVEL(cpu_oblique) = {oblique_applies, {oblique_forward, oblique_back}, NULL};

@@ -201,7 +201,9 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 		give_window(t, cells);
 }
 
-tomos_status LEVEL(patch_project)(const ProjectRequest *what)
+static tomos_status patch_project(const ProjectRequest *what)
 {
 	return LEVEL(tiles_project)(what, project_block);
 }
+
+const CpuKernel LEVEL(cpu_patch) = {LEVEL(patch_applies), {patch_project, patch_project}, NULL};

@@ -5,6 +5,8 @@
 
 #include "backend/cpu/level/tile.h"
 
+bool LEVEL(patch_applies)(const ProjectRequest *what);
+
 /* Loops in functions of their own: their registers then do not depend on what is around them. */
 #define SEPARATE static __attribute__((noinline))
 

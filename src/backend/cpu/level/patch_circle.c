@@ -4,7 +4,7 @@
 #include "backend/cpu/level/tile_circle.h"
 
 /* Where detectors are upright, column.c is faster back. */
-bool LEVEL(patch_circle_applies)(const ProjectRequest *what)
+static bool patch_circle_applies(const ProjectRequest *what)
 {
 	const bool upright = rays_are(&what->plan->rays, RAYS_UPRIGHT);
 	return LEVEL(patch_applies)(what) && LEVEL(tiles_circle_apply)(what) &&
@@ -128,7 +128,10 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 	window_end(t, &window);
 }
 
-tomos_status LEVEL(patch_circle_project)(const ProjectRequest *what)
+static tomos_status patch_circle_project(const ProjectRequest *what)
 {
 	return LEVEL(tiles_circle)(what, project_block);
 }
+
+const CpuKernel LEVEL(cpu_patch_circle) = {
+	patch_circle_applies, {patch_circle_project, patch_circle_project}, NULL};

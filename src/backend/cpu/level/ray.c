@@ -1,10 +1,11 @@
 /* Joseph's method for rays of any kind: cone beams with tilted detectors, sources anywhere.
  *
- * LANES rays of one detector row are followed together from plane to plane. The volume is divided
- * into parts of PLANES planes, copied so that the four voxels around a ray are consecutive (ray.h):
- * one load per ray, then a transposition of 4 x 4 squares. The adjoint adds to the same four
- * floats. Derivatives with respect to poses (kernel/pose.h) are sums over the same floats. In a
- * single slice with its rays, two voxels take the place of four.
+ * The SIMD lanes are LANES rays of one detector row, which advance together from plane to plane.
+ * The volume is processed in parts of PLANES planes. In the copy of a part, the four voxels
+ * around a ray are consecutive (ray.h), so a ray needs one load per plane; loads of four rays are
+ * transposed. The adjoint adds to the same four floats, and derivatives with respect to poses
+ * (kernel/pose.h) are sums over them. In a single slice with in-slice rays, a ray has two voxels
+ * instead of four.
  */
 #include <stdatomic.h>
 #include "backend/cpu/level/ray_parts.h"
@@ -13,7 +14,7 @@
 enum {
 	BESIDE = 128, /* rows of a part, and voxels of a row */
 	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* 3.3 MB */
-	SLACK = BESIDE + 3 + 2 * WINDOW, /* floats around single voxels that windows reach */
+	SLACK = BESIDE + 3 + 2 * WINDOW, /* floats that windows read before and after `single` */
 	SINGLE_FLOATS = PLANES * (BESIDE + 3) * (BESIDE + 3) + 2 * SLACK,
 };
 static const int64_t part_size[3] = {PLANES, BESIDE, BESIDE}, planar_size[3] = {32, 1, 256};
@@ -40,7 +41,7 @@ static void fill_planar(const Forward *f)
 				from[k * part->stride[0] + c * part->stride[2]];
 }
 
-/* Row `index` of all planes of the copy of single voxels. */
+/* Fills row `index` of all planes of `single`, the copy that has each voxel once. */
 static void fill_single(const Forward *f, int64_t index)
 {
 	const RayPart *part = &f->part;
@@ -55,7 +56,7 @@ static void fill_single(const Forward *f, int64_t index)
 	}
 }
 
-/* Row `index` of all planes of the copy; the last one is of single voxels only. */
+/* Fills row `index` of all planes of both copies; the last row exists in `single` only. */
 static void fill_row(void *user, int64_t index)
 {
 	const Forward *f = user;
@@ -238,7 +239,7 @@ done:
 tomos_status LEVEL(ray_forward)(const ProjectRequest *what)
 {
 #ifdef TOMOS_NARROW
-	if (what->plan->model.planar) /* no windows of voxels there */
+	if (what->plan->model.planar) /* without windows, narrow vectors are faster */
 		return NARROW(ray_forward)(what);
 #endif
 	return forward(what, false);
@@ -285,8 +286,8 @@ static inline void spread_rays(
 		spread_planes(part, row, rays, 0, 0, value, copy);
 }
 
-/* Lanes are `every` columns apart, so that rays added to the volume in turn share no voxels: a load
- * that overlaps a recent store is slow. */
+/* Lanes are `every` columns apart, so that rays that are added one after the other share no voxels:
+ * a load from memory that was stored to just before is slow. */
 static void spread_side(
 	const RayPart *part, int64_t view, const Window *window, int side, float *copy)
 {
@@ -384,3 +385,5 @@ tomos_status LEVEL(ray_back)(const ProjectRequest *what)
 	mem_free(back.copies);
 	return TOMOS_OK;
 }
+
+const CpuKernel LEVEL(cpu_ray) = {LEVEL(ray_applies), {LEVEL(ray_forward), NARROW(ray_back)}, NULL};

@@ -8,6 +8,18 @@
 #include "backend/cpu/level/doubles.h"
 #include "backend/cpu/level/quads.h"
 
+tomos_status LEVEL(ray_forward)(const ProjectRequest *what);
+tomos_status LEVEL(ray_back)(const ProjectRequest *what);
+/* The same of the instruction set with half the vector width, where there is one: faster for
+ * kernels with a load or store per lane. */
+#ifdef TOMOS_NARROW
+#define NARROW(name) JOIN(name, TOMOS_NARROW)
+tomos_status NARROW(ray_forward)(const ProjectRequest *what);
+tomos_status NARROW(ray_back)(const ProjectRequest *what);
+#else
+#define NARROW LEVEL
+#endif
+
 /* Positions in a plane are an integer per ray and a fixed-point offset with 24 fractional bits.
  * The offset changes by at most one voxel per plane, so that it cannot overflow. */
 enum { OFFSET_BITS = 24, PLANES = 24 };
@@ -17,10 +29,10 @@ enum { OFFSET_BITS = 24, PLANES = 24 };
 /* Positions are limited to this distance from the part, in voxels. */
 #define FAR 0x1p20
 
-/* A box of voxels, as planes across axes[0] whose rows along axes[2] are contiguous. A copy of the
- * part has an element for each plane, b in [-1, n[1]] and c in [-1, n[2] + 1], which are voxels
- * (b, c) and (b + 1, c): so the four voxels around a ray are four consecutive floats. `planar`: one
- * slice, in which all rays are; its elements are single voxels. */
+/* A box of voxels: planes across axes[0], rows along axes[2]. In the copy of a part, element (b, c)
+ * of a plane is the pair of voxels (b, c) and (b + 1, c), for b in [-1, n[1]] and c in
+ * [-1, n[2] + 1]. Two neighbouring elements are the four voxels around a ray, in consecutive
+ * floats. `planar`: a single slice with in-slice rays, whose elements are single voxels. */
 typedef struct {
 	const ProjectRequest *what;
 	Box box;
@@ -37,9 +49,7 @@ static inline RayPart ray_part(const ProjectRequest *what, int axis, const Box *
 		.box = *box,
 		.axes = {axis, axis == 2 ? 1 : 2, axis == 0 ? 1 : 0},
 		.planar = planar};
-	KernelGrid grid = {.low = {0}};
-	memcpy(grid.low, what->box.low, sizeof grid.low);
-	memcpy(grid.high, what->box.high, sizeof grid.high);
+	const KernelGrid grid = request_grid(what);
 	for (int i = 0; i < 3; i++) {
 		part.n[i] = box->high[part.axes[i]] - box->low[part.axes[i]];
 		part.stride[i] = kernel_stride(&grid, part.axes[i]);
@@ -139,18 +149,18 @@ static inline void ray_clip(const RayPart *part, const RayRow *r, int64_t *low, 
 	*high = some ? (int64_t)floor(last) + 1 : *high;
 }
 
-/* LANES rays in plane `from`, which is the next one to be visited: position along axes[1] (0) and
- * axes[2] (1), counted from the element before the first voxel; element at the integers; length
- * from plane to plane, 0 in lanes without a ray. `inside`: they stay inside the part. */
+/* LANES rays in the next plane. Positions along axes[1] (index 0) and axes[2] (1) are whole +
+ * offset, counted from the element before the first voxel. */
 typedef struct {
-	vi whole[2], offset[2], slope[2], element;
-	vf step;
-	int64_t column;     /* of lane 0 */
-	bool inside, alike; /* alike: as rays_alike */
+	vi whole[2], offset[2], slope[2]; /* slope: change of the offset per plane */
+	vi element;                       /* of the copy, at position `whole` */
+	vf step;                          /* length from plane to plane; 0: the lane has no ray */
+	int64_t column;                   /* of lane 0 */
+	bool inside, alike;               /* all stay inside the part; see rays_alike */
 } Rays;
 
-/* Adding 1.5 2^52 times a power of two to a number of limited size rounds it to that power and
- * leaves its multiple in the lower half of the sum. */
+/* Rounding to multiples of a power of two p: the sum of a number and 1.5 2^52 p has the rounded
+ * number, in units of p, in the lower half of its bits. */
 #define ROUND_WHOLE 0x1.8p52
 #define ROUND_OFFSET 0x1.8p28 /* to 2^-OFFSET_BITS */
 

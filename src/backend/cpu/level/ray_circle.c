@@ -15,7 +15,7 @@ enum {
 	PART_FLOATS = IMAGES * DEEP * (BESIDE + 3) * (BESIDE + 3), /* 0.9 MB */
 };
 
-bool LEVEL(ray_circle_applies)(const ProjectRequest *what)
+static bool ray_circle_applies(const ProjectRequest *what)
 {
 	Circle circle;
 	return LEVEL(ray_applies)(what) && circle_of(what, &circle);
@@ -245,7 +245,7 @@ static void forward_axis(Forward *f, const ProjectRequest *what, int axis)
 	}
 }
 
-tomos_status LEVEL(ray_circle_forward)(const ProjectRequest *what)
+static tomos_status ray_circle_forward(const ProjectRequest *what)
 {
 	tomos_status status;
 	Forward f = {.bands = parts(what->plan->model.rows, BAND)};
@@ -366,7 +366,7 @@ static void back_some(void *user, int64_t slot)
 		back_tile(back, i, back->copies + slot * PART_FLOATS);
 }
 
-tomos_status LEVEL(ray_circle_back)(const ProjectRequest *what)
+static tomos_status ray_circle_back(const ProjectRequest *what)
 {
 	int64_t threads = tomos_threads();
 	Back back = {.what = what};
@@ -383,3 +383,6 @@ tomos_status LEVEL(ray_circle_back)(const ProjectRequest *what)
 	mem_free(back.copies);
 	return TOMOS_OK;
 }
+
+const CpuKernel LEVEL(cpu_ray_circle) = {
+	ray_circle_applies, {ray_circle_forward, ray_circle_back}, NULL};

@@ -1,17 +1,18 @@
-/* Parts of the volume in the views of a request: which rays cross them, and which of those belong
- * to the part's axis. */
+/* Which rays of a view cross a part of the volume, and have axes[0] of the part as dominant axis.
+ */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_RAY_PARTS_H
 #define TOMOS_BACKEND_CPU_LEVEL_RAY_PARTS_H
 
 #include "backend/cpu/level/ray.h"
 
 enum {
-	TOGETHER = 16, /* vectors of rays */
+	TOGETHER = 16, /* vectors of rays that are set up at once */
 	BAND = 16,     /* detector rows of a task (forward) */
 };
 
-/* Whether rays of a window of pixels may have axis a as dominant axis in direction `side`. They do
- * not if the rays of all corners violate the same one of the conditions. */
+/* Whether rays of a window of pixels may have axes[0] as dominant axis, with a direction of the
+ * sign `side`. That is four linear conditions on the pixel; none does if all corners violate the
+ * same. */
 static inline bool window_has(
 	const RayPart *part, const KernelView *k, const Window *window, int side)
 {
@@ -44,9 +45,9 @@ static inline Window part_window(const RayPart *part, int64_t view)
 		what->plan->scan, what->first + view, &what->plan->grid, &part->box, 0.5 + 1e-6);
 }
 
-/* Up to TOGETHER vectors of rays, the first lanes of which are columns *from, *from + next, ..
- * before `stop`. Separate from the loops over their planes, so that a processor begins with the
- * next vector before it has finished one. */
+/* Sets up to TOGETHER vectors of rays; their first lanes are columns *from, *from + next, .. before
+ * `stop`. This is not done in the loops over planes, since a processor overlaps the set-up of
+ * several vectors. */
 static inline int rays_some(const RayPart *part, const RayRow *row, int64_t *from, int64_t next,
 	int64_t every, int64_t stop, int64_t end, Rays rays[TOGETHER])
 {

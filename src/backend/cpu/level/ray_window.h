@@ -12,10 +12,10 @@
 
 #if defined TOMOS_LEVEL_avx512
 
-/* The lane with the lowest position along axes[i + 1] in every plane, the first or the last one; -1
- * if there is none such, or these lanes are less than `least` or more than `most` apart. Positions
- * are monotonous functions of the lane and linear ones of the plane, except for rounding, so that
- * both ends of both limit all others. */
+/* The lane that has the lowest position along axes[i + 1] in every plane: the first or the last
+ * one. -1: it is not the same lane in all planes, or the two lanes are less than `least` or more
+ * than `most` apart. Positions are monotonous in the lane and linear in the plane, except for
+ * rounding, so it is enough to check the first and last lane in the first and last plane. */
 static inline int window_low(const RayRow *row, const Rays *r, int i, double least, double most)
 {
 	enum { END = LANES - 1 };

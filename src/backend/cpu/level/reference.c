@@ -38,12 +38,6 @@
 		} \
 	(void)window;
 
-/* Forward, a ray sums over voxels; in the adjoint, a voxel sums over pixels. */
-#define FORWARD_RAY MEET_SUM
-#define ADJOINT_RAY MEET_SPREAD
-#define FORWARD_VOXEL MEET_SPREAD
-#define ADJOINT_VOXEL MEET_SUM
-
 #define DEFINE(id, family, direction) \
 	static void id##_##direction(const Plan *plan, const KernelGrid *grid, int64_t view, \
 		const Window *window, const Box *part, float *volume, float *image) \
@@ -64,12 +58,10 @@ const ReferenceKernel LEVEL(reference_kernels)[KERNEL_COUNT][2] = {
 void LEVEL(pose_row)(const ProjectRequest *what, int64_t view, int64_t row)
 {
 	const Plan *plan = what->plan;
-	KernelGrid grid = plan->whole;
+	const KernelGrid grid = request_grid(what);
 	KernelSpace space;
 	int64_t columns = plan->model.columns, pixels = plan->model.rows * columns;
 	float *image = what->projections + view * POSE_NUMBERS * pixels + row * columns;
-	memcpy(grid.low, what->box.low, sizeof grid.low);
-	memcpy(grid.high, what->box.high, sizeof grid.high);
 	memcpy(space.first, plan->grid.first, sizeof space.first);
 	memcpy(space.step, plan->grid.step, sizeof space.step);
 	for (int64_t c = 0; c < columns; c++) {

@@ -36,9 +36,10 @@ static bool frame_fits(const ProjectRequest *what, const Frame *f)
 
 bool LEVEL(slice_applies)(const ProjectRequest *what)
 {
+	const KernelModel *model = &what->plan->model;
 	Frame f;
-	return !what->plan->model.clamp && !what->plan->model.nearest && find_slices(what, &f) &&
-	       frame_fits(what, &f);
+	return (what->kernel != KERNEL_voxel || what->direction == ADJOINT) && !model->clamp &&
+	       !model->nearest && find_slices(what, &f) && frame_fits(what, &f);
 }
 
 /* A task projects one stripe of a slice (some rows of the image) in some views. The sums of the
@@ -225,7 +226,7 @@ static void add_stripes(void *user, int64_t index)
 			out[c] += w->partial[s * next + index * columns + c];
 }
 
-tomos_status LEVEL(slice_forward)(const ProjectRequest *what)
+static tomos_status slice_forward(const ProjectRequest *what)
 {
 	int64_t columns = what->plan->model.columns;
 	Walk w = {.what = what, .views = limit(SUMS_FLOATS / (columns + LANES), 1, TOGETHER)};
@@ -242,3 +243,6 @@ tomos_status LEVEL(slice_forward)(const ProjectRequest *what)
 	mem_free(w.partial);
 	return TOMOS_OK;
 }
+
+const CpuKernel LEVEL(cpu_slice) = {
+	LEVEL(slice_applies), {slice_forward, LEVEL(slice_back)}, LEVEL(slice_step)};

@@ -96,4 +96,8 @@ static inline SliceRays rays_of(const ProjectRequest *what, const Frame *f, cons
 	return rays;
 }
 
+bool LEVEL(slice_applies)(const ProjectRequest *what);
+tomos_status LEVEL(slice_back)(const ProjectRequest *what);
+tomos_status LEVEL(slice_step)(const ProjectRequest *what, const FusedUpdate *step);
+
 #endif

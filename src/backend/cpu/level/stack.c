@@ -177,14 +177,13 @@ bool LEVEL(stack_find)(const ProjectRequest *what, Stack *s)
 
 /* With few views the kernel for single slices is faster, if it applies: this one must copy the
  * volume. */
-bool LEVEL(stack_applies)(const ProjectRequest *what)
+static bool stack_applies(const ProjectRequest *what)
 {
 	Stack s;
 	const KernelModel *model = &what->plan->model;
 	if (model->clamp || model->nearest || !LEVEL(stack_find)(what, &s))
 		return false;
-	bool alone = what->kernel == KERNEL_voxel && what->direction == FORWARD;
-	return alone || what->count > FEW_VIEWS || !LEVEL(slice_applies)(what);
+	return what->count > FEW_VIEWS || !LEVEL(slice_applies)(what);
 }
 
 bool LEVEL(stack_next)(Stack *s)
@@ -194,3 +193,5 @@ bool LEVEL(stack_next)(Stack *s)
 	s->wide = parts(s->count, LANES) * LANES;
 	return s->count > 0;
 }
+
+const CpuKernel LEVEL(cpu_stack) = {stack_applies, {LEVEL(stack_forward), LEVEL(stack_back)}, NULL};

@@ -72,6 +72,8 @@ bool LEVEL(stack_find)(const ProjectRequest *what, Stack *stack);
 Laying LEVEL(stack_laying)(const Stack *stack, int64_t view);
 /* Proceeds to the next group of slices; false after the last. */
 bool LEVEL(stack_next)(Stack *stack);
+tomos_status LEVEL(stack_forward)(const ProjectRequest *what);
+tomos_status LEVEL(stack_back)(const ProjectRequest *what);
 
 /* Floats from the samples of one term to those of the next. */
 INLINE int64_t stack_stride(const Stack *stack, int64_t samples)

@@ -48,7 +48,7 @@ static tomos_status heights_make(Heights *h, const ProjectRequest *what)
 	return TOMOS_OK;
 }
 
-bool LEVEL(heights_applies)(const ProjectRequest *what)
+static bool heights_applies(const ProjectRequest *what)
 {
 	const RayClass *rays = &what->plan->rays;
 	const KernelModel *model = &what->plan->model;
@@ -147,7 +147,7 @@ static int64_t heights_next(int64_t left)
 	return left <= SLICES ? left : left < SLICES + LEAST_SLICES ? left / 2 : SLICES;
 }
 
-tomos_status LEVEL(heights_project)(const ProjectRequest *what)
+static tomos_status heights_project(const ProjectRequest *what)
 {
 	Heights h;
 	const Box *box = &what->box;
@@ -171,3 +171,6 @@ tomos_status LEVEL(heights_project)(const ProjectRequest *what)
 	mem_free(h.plan.views);
 	return status;
 }
+
+const CpuKernel LEVEL(cpu_stack_heights) = {
+	heights_applies, {heights_project, heights_project}, NULL};

@@ -15,9 +15,7 @@ static void box_swap(Box *box)
 static void project_reference(const TileView *t, const Box *block, int64_t view)
 {
 	const ProjectRequest *what = t->what;
-	KernelGrid grid = what->plan->whole;
-	memcpy(grid.low, what->box.low, sizeof grid.low);
-	memcpy(grid.high, what->box.high, sizeof grid.high);
+	const KernelGrid grid = request_grid(what);
 	LEVEL(reference_kernels)
 	[what->kernel][what->direction](what->plan, &grid, what->first + view, NULL, block,
 		what->volume, view_row(t, view, 0));
@@ -119,35 +117,7 @@ typedef struct {
 	int64_t together; /* views of a task */
 } Work;
 
-static int64_t tile_count(const Box *box, int64_t slices)
-{
-	int64_t count = 1;
-	for (int a = 0; a < 3; a++)
-		count *= parts(box->high[a] - box->low[a], a == 2 ? slices : TILE);
-	return count;
-}
-
-static Box tile_box(const Box *box, int64_t slices, int64_t index)
-{
-	Box tile;
-	for (int a = 0; a < 3; a++) {
-		int64_t size = a == 2 ? slices : TILE, n = parts(box->high[a] - box->low[a], size);
-		tile.low[a] = box->low[a] + index % n * size;
-		tile.high[a] = min64(tile.low[a] + size, box->high[a]);
-		index /= n;
-	}
-	return tile;
-}
-
-/* Row (y, z) of a tile in the volume. */
-static float *tile_row(const ProjectRequest *what, const Box *tile, int64_t y, int64_t z)
-{
-	const Box *box = &what->box;
-	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
-	return what->volume +
-	       ((tile->low[2] + z - box->low[2]) * ny + tile->low[1] + y - box->low[1]) * nx +
-	       tile->low[0] - box->low[0];
-}
+static const int64_t cube[3] = {TILE, TILE, TILE};
 
 /* The first `count` elements of a vector, and zeros. */
 static inline vf load_some(const float *p, int64_t count)
@@ -180,7 +150,7 @@ static void back_tile(void *user, int64_t index)
 {
 	const Work *work = user;
 	const ProjectRequest *what = work->what;
-	Box tile = tile_box(&what->box, TILE, index);
+	Box tile = box_tile(&what->box, cube, index);
 	int64_t wide = tile.high[0] - tile.low[0], deep = tile.high[1] - tile.low[1];
 	TileVoxels sums;
 	float window[4 * (MOST_CELLS + LANES)];
@@ -192,7 +162,8 @@ static void back_tile(void *user, int64_t index)
 		float rows[TILE][TILE];
 		transpose_tile(sums[z][0], TILE, rows[0], TILE, TILE, TILE);
 		for (int64_t y = 0; y < deep; y++) {
-			float *row = tile_row(what, &tile, y, z);
+			float *row =
+				request_voxel(what, tile.low[0], tile.low[1] + y, tile.low[2] + z);
 			for (int64_t x = 0; x < wide; x++)
 				row[x] += rows[y][x];
 		}
@@ -206,7 +177,10 @@ static void take_tile(const ProjectRequest *what, const Box *tile, TileVoxels va
 	for (int64_t z = 0; z < tile->high[2] - tile->low[2]; z++) {
 		for (int64_t y = 0; y < deep; y++) {
 			float *to = values[1][z][y];
-			memcpy(to, tile_row(what, tile, y, z), (size_t)wide * sizeof *to);
+			memcpy(to,
+				request_voxel(
+					what, tile->low[0], tile->low[1] + y, tile->low[2] + z),
+				(size_t)wide * sizeof *to);
 			memset(to + wide, 0, (size_t)(TILE - wide) * sizeof *to);
 		}
 		transpose_tile(values[1][z][0], TILE, values[0][z][0], TILE, deep, TILE);
@@ -222,8 +196,8 @@ static void forward_views(void *user, int64_t index)
 	TileVoxels values[2];
 	float window[4 * (MOST_CELLS + LANES)];
 	TileView t = {.what = what, .voxels = values[0][0][0], .window = window};
-	for (int64_t i = 0; i < tile_count(&what->box, TILE) && !cancel_seen(); i++) {
-		Box tile = tile_box(&what->box, TILE, i);
+	for (int64_t i = 0; i < box_tiles(&what->box, cube) && !cancel_seen(); i++) {
+		Box tile = box_tile(&what->box, cube, i);
 		take_tile(what, &tile, values);
 		for (int64_t view = first; view < end; view++)
 			project_tile(&t, work->kernel, &tile, view);
@@ -237,7 +211,7 @@ tomos_status LEVEL(tiles_project)(const ProjectRequest *what, TileKernel kernel)
 	if (what->direction == FORWARD)
 		parallel_for(parts(what->count, work.together), forward_views, &work);
 	else
-		parallel_for(tile_count(&what->box, TILE), back_tile, &work);
+		parallel_for(box_tiles(&what->box, cube), back_tile, &work);
 	return TOMOS_OK;
 }
 
@@ -260,12 +234,13 @@ typedef struct {
 	_Atomic int64_t next;
 } CircleWork;
 
+static const int64_t circle_tile[3] = {TILE, TILE, SLICES};
 static const int64_t quad_stride[3] = {TILE * IMAGES, IMAGES, TILE *TILE *IMAGES};
 
 static void circle_back(const CircleWork *work, int64_t index, TileView *t)
 {
 	const ProjectRequest *what = work->what;
-	const Box tile = tile_box(&work->circle.box, SLICES, index);
+	const Box tile = box_tile(&work->circle.box, circle_tile, index);
 	memset(t->voxels, 0, sizeof work->rooms->voxels);
 	for (int64_t view = 0; view < what->count && !cancel_seen(); view++)
 		project_tile(t, work->kernel, &tile, view);
@@ -277,8 +252,8 @@ static void circle_forward(const CircleWork *work, int64_t index, TileView *t)
 {
 	const Box *box = &work->circle.box;
 	const int64_t views = work->circle.views, first = index * work->together;
-	for (int64_t i = 0; i < tile_count(box, SLICES) && !cancel_seen(); i++) {
-		const Box tile = tile_box(box, SLICES, i);
+	for (int64_t i = 0; i < box_tiles(box, circle_tile) && !cancel_seen(); i++) {
+		const Box tile = box_tile(box, circle_tile, i);
 		memset(t->voxels, 0, sizeof work->rooms->voxels);
 		LEVEL(circle_take)(work->what, &work->circle, &tile, t->voxels, quad_stride);
 		for (int64_t set = first; set < min64(first + work->together, views); set++)
@@ -315,7 +290,7 @@ tomos_status LEVEL(tiles_circle)(const ProjectRequest *what, TileKernel kernel)
 	circle_of(what, &work.circle);
 	work.together = limit(work.circle.views / (4 * tomos_threads()), 1, 4);
 	work.tasks = what->direction == FORWARD ? parts(work.circle.views, work.together)
-						: tile_count(&work.circle.box, SLICES);
+						: box_tiles(&work.circle.box, circle_tile);
 	int64_t threads = min64(tomos_threads(), work.tasks);
 	TRY(mem_alloc(&work.rooms, threads, sizeof *work.rooms, "tiles of the volume"));
 	parallel_for(threads, circle_some, &work);

@@ -137,8 +137,8 @@ static inline void load_line(
 	load_view_line(t, t->view, row, first, count, line);
 }
 
-/* Four rows of pixels of patches that have four pixels each. Elements before the first and after
- * the last one are zero. */
+/* The pixels of patches of four: row i has pixel i of every patch. Elements before the first patch
+ * and after the last one are zero. */
 typedef float PatchLines[4][MOST_WIDE + 3 * LANES];
 
 static inline void split_patches(const float *patches, int64_t wide, PatchLines lines)

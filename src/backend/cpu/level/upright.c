@@ -48,7 +48,7 @@ static bool column_fits(const ProjectRequest *what, const KernelView *k, int64_t
 	return true;
 }
 
-bool LEVEL(upright_applies)(const ProjectRequest *what)
+static bool upright_applies(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	int64_t plane =
@@ -244,7 +244,7 @@ static void tile_forward(void *user, int64_t index)
 	give_tile(s, view, &tile, sums);
 }
 
-tomos_status LEVEL(upright_forward)(const ProjectRequest *what)
+static tomos_status upright_forward(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	const Box *box = &what->box;
@@ -270,3 +270,6 @@ tomos_status LEVEL(upright_forward)(const ProjectRequest *what)
 	mem_free(s.samples);
 	return TOMOS_OK;
 }
+
+const CpuKernel LEVEL(cpu_upright) = {
+	upright_applies, {upright_forward, LEVEL(upright_back)}, NULL};

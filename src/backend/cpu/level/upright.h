@@ -114,4 +114,6 @@ static inline void upright_lengths(const Plan *plan, const KernelView *k, int64_
 	}
 }
 
+tomos_status LEVEL(upright_back)(const ProjectRequest *what);
+
 #endif

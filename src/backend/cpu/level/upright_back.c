@@ -85,8 +85,9 @@ typedef struct {
 	float sums[SIDE][SIDE][TALL], none[TALL]; /* none: for voxels outside the tile */
 } Tile;
 
-/* A detector column in the planes of a tile across its axis: the voxel columns that it passes, and
- * voxels along z [from, to) with the rows there. */
+/* The rays of a detector column in the planes of a tile, which are across their dominant axis. In
+ * plane i they pass between voxel columns left[i] and left[i] + 1, the latter with weight share[i].
+ * Voxel z, in [from[i], to[i]), is at detector row start[i] + z step[i]. */
 typedef struct {
 	double left[SIDE], share[SIDE], start[SIDE], step[SIDE], from[SIDE], to[SIDE];
 } Planes;

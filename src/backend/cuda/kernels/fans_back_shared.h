@@ -155,14 +155,6 @@ static __device__ void bring(const Fans &s, float4 *data, float2 *rays, const Fa
 	__pipeline_commit();
 }
 
-static __device__ __forceinline__ void add_quad(float4 *sum, float w, float4 x)
-{
-	sum->x = fmaf(w, x.x, sum->x);
-	sum->y = fmaf(w, x.y, sum->y);
-	sum->z = fmaf(w, x.z, sum->z);
-	sum->w = fmaf(w, x.w, sum->w);
-}
-
 /* Weight of a voxel at (x, y) from the middle of the block. near: 1 / D. */
 static __device__ __forceinline__ float voxel_weight_of(
 	const Fans &s, const FansView &v, float x, float y, float near)
@@ -226,7 +218,7 @@ static __device__ __forceinline__ void add_column(
 			       : at.w[p] * __saturatef(1 - fabsf(at.e[p] - c));
 #pragma unroll
 		for (int q = 0; q < QUADS; q++)
-			add_quad(&sums[p][q], share, sample[q]);
+			add_scaled(sums[p][q], share, sample[q]);
 	}
 }
 

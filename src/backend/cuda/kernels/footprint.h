@@ -28,14 +28,6 @@ static __device__ __forceinline__ void add_scaled(float &sum, float scale, float
 	sum = fmaf(scale, value, sum);
 }
 
-static __device__ __forceinline__ void add_scaled(float4 &sum, float scale, const float4 &value)
-{
-	sum.x = fmaf(scale, value.x, sum.x);
-	sum.y = fmaf(scale, value.y, sum.y);
-	sum.z = fmaf(scale, value.z, sum.z);
-	sum.w = fmaf(scale, value.w, sum.w);
-}
-
 static __device__ __forceinline__ float scaled(float scale, float value)
 {
 	return scale * value;

@@ -85,24 +85,24 @@ static __device__ __forceinline__ Trapezoid trapezoid_of(float x, float y, float
 typedef struct {
 	Trapezoid across, along;
 	float u, v, weight;
-} Shadow;
+} VoxelFootprint;
 
-static __device__ __forceinline__ Trapezoid shadow_of(
+static __device__ __forceinline__ Trapezoid profile_of(
 	const float f[4], const float depth[4], float at, float rate)
 {
 	return trapezoid_of(fabsf(fmaf(-at, depth[0], f[0])) * rate,
 		fabsf(fmaf(-at, depth[1], f[1])) * rate, fabsf(fmaf(-at, depth[2], f[2])) * rate);
 }
 
-static __device__ __forceinline__ Shadow shadow(
+static __device__ __forceinline__ VoxelFootprint footprint_of(
 	const Voxels &s, const Near &near, float d, float dx, float dy, float dz)
 {
 	const float rate = inverse_nearly(d), lower = near.fans ? 1 : rate;
-	Shadow w;
+	VoxelFootprint w;
 	w.u = at_voxel(near.column, dx, dy, dz) * rate;
 	w.v = at_voxel(near.row, dx, dy, dz) * lower;
-	w.across = shadow_of(near.column, near.depth, w.u, rate);
-	w.along = shadow_of(near.row, near.depth, near.fans ? 0 : w.v, lower);
+	w.across = profile_of(near.column, near.depth, w.u, rate);
+	w.along = profile_of(near.row, near.depth, near.fans ? 0 : w.v, lower);
 	w.weight = near.scale;
 	if (s.model.weight == WEIGHT_DEPTH) {
 		w.weight = rate * rate;
@@ -131,7 +131,7 @@ static __device__ __forceinline__ int2 pixels_of(
  * their shares. */
 template <bool FORWARD>
 static __device__ __forceinline__ float meet_pixels(
-	const Voxels &s, const Near &near, const Shadow &w, float *image, float value)
+	const Voxels &s, const Near &near, const VoxelFootprint &w, float *image, float value)
 {
 	const int2 columns = pixels_of(w.across, w.u, near.first_column, near.last_column);
 	int2 rows = make_int2(0, 0);
@@ -178,7 +178,7 @@ static __device__ __forceinline__ void visit(
 		const float d = at_voxel(near.depth, dx, dy, (float)k);
 		if (!(d > 0))
 			continue;
-		const Shadow w = shadow(s, near, d, dx, dy, (float)k);
+		const VoxelFootprint w = footprint_of(s, near, d, dx, dy, (float)k);
 		if (FORWARD)
 			meet_pixels<true>(s, near, w, image, w.weight * sum[k]);
 		else
@@ -240,12 +240,6 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *)
 	return what->plan->model.rows < 1 << 20 && what->plan->model.columns < 1 << 20;
 }
 
-static CudaFusion any_fuses(
-	const tomos_backend *, const ProjectRequest *, const CudaNotes *, const FusedUpdate *step)
-{
-	return step->average ? FUSES_NOT : FUSES;
-}
-
 static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what, const CudaNotes *,
 	const CudaEpilogue *epilogue)
 {
@@ -273,4 +267,4 @@ static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what, 
 }
 
 extern const CudaKernel cuda_footprint_any;
-const CudaKernel cuda_footprint_any = {any_applies, any_run, any_fuses};
+const CudaKernel cuda_footprint_any = {any_applies, any_run, fuses_sums};

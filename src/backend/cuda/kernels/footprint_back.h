@@ -228,10 +228,4 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 		});
 }
 
-static CudaFusion footprint_fuses(
-	const tomos_backend *, const ProjectRequest *, const CudaNotes *, const FusedUpdate *step)
-{
-	return step->average ? FUSES_NOT : FUSES;
-}
-
 #endif

@@ -154,4 +154,4 @@ static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
 }
 
 extern const CudaKernel cuda_footprint_back_any;
-const CudaKernel cuda_footprint_back_any = {any_applies, any_run, footprint_fuses};
+const CudaKernel cuda_footprint_back_any = {any_applies, any_run, fuses_sums};

@@ -202,4 +202,4 @@ static tomos_status upright_run(tomos_backend *backend, const ProjectRequest *wh
 }
 
 extern const CudaKernel cuda_footprint_back_upright;
-const CudaKernel cuda_footprint_back_upright = {upright_applies, upright_run, footprint_fuses};
+const CudaKernel cuda_footprint_back_upright = {upright_applies, upright_run, fuses_sums};

@@ -56,16 +56,9 @@ typedef struct {
 	int rows, columns, area, padded, direction, axes;
 } TileSize;
 
-/* `quarter` of RayClass, if all views and all of x and y are requested; else 0. */
 static inline int quarter_direction(const ProjectRequest *what)
 {
-	const Plan *plan = what->plan;
-	const Box *box = &what->box;
-	bool whole = plan->rays.source == TOMOS_POINT && what->first == 0 &&
-		     what->count == plan->scan->count;
-	for (int a = 0; a < 2; a++)
-		whole = whole && box->low[a] == 0 && box->high[a] == plan->grid.n[a];
-	return whole ? plan->rays.quarter : 0;
+	return what->plan->rays.source == TOMOS_POINT ? request_rotation(what, 4) : 0;
 }
 
 /* Sets the axes of a block; size: voxels along them. */

@@ -360,19 +360,13 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 		});
 }
 
-static CudaFusion any_fuses(
-	const tomos_backend *, const ProjectRequest *, const CudaNotes *, const FusedUpdate *step)
-{
-	return step->average ? FUSES_NOT : FUSES;
-}
-
 extern const CudaKernel cuda_joseph_back_cone;
 
 /* Views that are rotations of each other. */
 template <int PARTS> static bool circle_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	typedef typename Sizes<ALL, PARTS>::Large Large;
-	return rotation_of<PARTS>(what) != 0 && any_applies(what, notes) &&
+	return request_rotation(what, PARTS) != 0 && any_applies(what, notes) &&
 	       cuda_has_shared(tile_bytes<Large>()) &&
 	       !sheets_are_faster<Large>(
 		       what, &cuda_joseph_back_cone, Rows{0, PARTS == 4 ? 2 : 2.5, 2.6});
@@ -385,6 +379,6 @@ static CudaFusion circle_fuses(
 }
 
 extern const CudaKernel cuda_joseph_back_any, cuda_joseph_back_circle_4, cuda_joseph_back_circle_2;
-const CudaKernel cuda_joseph_back_any = {any_applies, run<1>, any_fuses};
+const CudaKernel cuda_joseph_back_any = {any_applies, run<1>, fuses_sums};
 const CudaKernel cuda_joseph_back_circle_4 = {circle_applies<4>, run<4>, circle_fuses};
 const CudaKernel cuda_joseph_back_circle_2 = {circle_applies<2>, run<2>, circle_fuses};

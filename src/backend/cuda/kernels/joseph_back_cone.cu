@@ -66,9 +66,9 @@ typedef struct {
 	                     * length */
 	float *volume;
 	VoxelUpdate update;
-} Shadow;
+} Gather;
 
-static __device__ int axis_of(const Shadow *s, const KernelView *k, int64_t column)
+static __device__ int axis_of(const Gather *s, const KernelView *k, int64_t column)
 {
 	return path_of(&s->grid, &s->model, k, 0, column).axis;
 }
@@ -77,7 +77,7 @@ static __device__ int axis_of(const Shadow *s, const KernelView *k, int64_t colu
 
 template <typename Pixel>
 static __global__ void make_images(
-	const __grid_constant__ Shadow s, const float *from, const float *rays, Pixel *to)
+	const __grid_constant__ Gather s, const float *from, const float *rays, Pixel *to)
 {
 	const int64_t column = (int64_t)blockIdx.x * STRIP + threadIdx.x;
 	const int64_t lines = s.count * s.lines;
@@ -103,7 +103,7 @@ static __device__ double affine(const double f[4], double x, double y, double z)
 
 /* Dominant axis of all sheets that voxels of the block can meet, or MIXED. If the first and the
  * last sheet have the same axis and are less than 90 degrees apart, all between them have it. */
-static __device__ int block_axis(const Shadow *s, const KernelView *k, double left, double right)
+static __device__ int block_axis(const Gather *s, const KernelView *k, double left, double right)
 {
 	const double end = (double)(s->model.columns - 1);
 	int64_t first = (int64_t)fmin(fmax(floor(left - s->reach), 0.0), end);
@@ -113,7 +113,7 @@ static __device__ int block_axis(const Shadow *s, const KernelView *k, double le
 }
 
 template <bool NEAR_ONE>
-static __device__ Seen see(const Shadow *s, const KernelView *k, int x0, int y0, int z0)
+static __device__ Seen see(const Gather *s, const KernelView *k, int x0, int y0, int z0)
 {
 	double x = (double)(s->grid.low[0] + x0), y = (double)(s->grid.low[1] + y0),
 	       z = (double)(s->grid.low[2] + z0), left = 1e9, right = -1e9, slow = 1e9, fast = 0;
@@ -233,7 +233,7 @@ static __device__ __forceinline__ Slant slant_of(
 }
 
 template <int N, bool PARALLEL, bool NEAR_ONE, typename Pixel>
-static __device__ __forceinline__ void visit(const Shadow &s, const Seen &seen, const KernelView *k,
+static __device__ __forceinline__ void visit(const Gather &s, const Seen &seen, const KernelView *k,
 	const Pixel *image, float dx, float dy, Pixel sum[N])
 {
 	const float depth = fmaf(seen.da, dx, fmaf(seen.db, dy, seen.df));
@@ -267,7 +267,7 @@ static __device__ __forceinline__ void visit(const Shadow &s, const Seen &seen, 
 
 template <int N, bool PARALLEL, bool NEAR_ONE, typename Pixel>
 static __global__ void __launch_bounds__(THREADS, sizeof(Pixel) == 8 && N == TALL ? 3 : 4)
-	shadow_back(const __grid_constant__ Shadow s)
+	cone_back(const __grid_constant__ Gather s)
 {
 	__shared__ Seen seen[VIEWS];
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -328,7 +328,7 @@ static int64_t view_floats(const KernelModel *model, bool pairs)
 
 /* The limits ensure that the sheets of a block are less than 90 degrees apart (block_axis) and
  * that offsets within a view fit into an int. */
-static bool shadow_applies(const ProjectRequest *what, CudaNotes *notes)
+static bool cone_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const double most_angle = 0.03;
 	const KernelModel *model = &what->plan->model;
@@ -349,7 +349,7 @@ static bool shadow_applies(const ProjectRequest *what, CudaNotes *notes)
 
 template <int N, typename Pixel>
 static tomos_status run_views(
-	tomos_backend *backend, const ProjectRequest *what, Shadow s, int64_t first, int64_t count)
+	tomos_backend *backend, const ProjectRequest *what, Gather s, int64_t first, int64_t count)
 {
 	enum { LINES = 8 };
 	const CudaPlan *kept;
@@ -368,11 +368,11 @@ static tomos_status run_views(
 		dim3(STRIP, LINES), 0, stream>>>(
 		s, what->projections + at, rays ? rays + at : NULL, (Pixel *)images);
 	CUDA_LAUNCHED("back projecting");
-	typedef void (*ShadowKernel)(const Shadow s);
-	static const ShadowKernel kernels[2][2] = {
-		{shadow_back<N, false, false, Pixel>, shadow_back<N, false, true, Pixel>},
-		{shadow_back<N, true, false, Pixel>, shadow_back<N, true, true, Pixel>}};
-	const ShadowKernel kernel = kernels[what->plan->rays.source == TOMOS_PARALLEL][s.near_one];
+	typedef void (*BackKernel)(const Gather s);
+	static const BackKernel kernels[2][2] = {
+		{cone_back<N, false, false, Pixel>, cone_back<N, false, true, Pixel>},
+		{cone_back<N, true, false, Pixel>, cone_back<N, true, true, Pixel>}};
+	const BackKernel kernel = kernels[what->plan->rays.source == TOMOS_PARALLEL][s.near_one];
 	kernel<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30), cuda_blocks(s.n[1], HIGH, 65535),
 			 cuda_blocks(s.n[2], N, 65535)),
 		THREADS, 0, stream>>>(s);
@@ -382,7 +382,7 @@ static tomos_status run_views(
 
 /* Tall columns are faster, unless many of their voxels would be outside the box. */
 template <typename Pixel>
-static tomos_status run_height(tomos_backend *backend, const ProjectRequest *what, const Shadow &s,
+static tomos_status run_height(tomos_backend *backend, const ProjectRequest *what, const Gather &s,
 	int64_t first, int64_t count)
 {
 	const int64_t tall = ((s.n[2] + TALL - 1) / TALL) * TALL,
@@ -391,12 +391,12 @@ static tomos_status run_height(tomos_backend *backend, const ProjectRequest *wha
 		what, s, first, count);
 }
 
-static tomos_status shadow_run(tomos_backend *backend, const ProjectRequest *what,
+static tomos_status cone_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const Plan *plan = what->plan;
 	const Notes *found = notes_of<Notes>(notes);
-	Shadow s = {.grid = plan->whole,
+	Gather s = {.grid = plan->whole,
 		.model = plan->model,
 		.reach = (float)found->reach,
 		.margin = (float)found->margin,
@@ -416,4 +416,4 @@ static tomos_status shadow_run(tomos_backend *backend, const ProjectRequest *wha
 }
 
 extern const CudaKernel cuda_joseph_back_cone;
-const CudaKernel cuda_joseph_back_cone = {shadow_applies, shadow_run, update_fuses<view_floats>};
+const CudaKernel cuda_joseph_back_cone = {cone_applies, cone_run, update_fuses<view_floats>};

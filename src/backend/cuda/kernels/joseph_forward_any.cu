@@ -334,7 +334,7 @@ extern const CudaKernel cuda_joseph_forward_upright;
 template <int PARTS> static bool circle_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	typedef typename Sizes<LEVEL, PARTS>::Large Large;
-	return what->count > FEW_VIEWS && rotation_of<PARTS>(what) != 0 &&
+	return what->count > FEW_VIEWS && request_rotation(what, PARTS) != 0 &&
 	       tiles_apply(what, notes_of<int>(notes)) && cuda_has_shared(tile_bytes<Large>()) &&
 	       !sheets_are_faster<Large>(
 		       what, &cuda_joseph_forward_upright, Rows{0.3, PARTS == 4 ? 1.6 : 2.5, 2.2});

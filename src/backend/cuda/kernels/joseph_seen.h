@@ -1,5 +1,5 @@
-/* Rays of any direction and tiles of voxels in shared memory: which rays meet a tile.
- * For joseph_tiles.h.
+/* Which rays of a view meet a tile of voxels in shared memory, for rays in any direction; used by
+ * joseph_tiles.h.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_SEEN_H
 #define TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_SEEN_H
@@ -38,10 +38,11 @@ typedef struct {
 /* Dominant axes of the rays of a launch, as bits. */
 enum { LEVEL = 1 | 2, UPRIGHT = 4, ALL = LEVEL | UPRIGHT };
 
-/* A tile of voxels in shared memory, S along the contiguous axis E and T along the others, with a
- * border of one voxel for what belongs to other tiles. Neighbouring lanes of level rays are along
- * E: they are in different banks, even if in other lines and planes. Others may be along any axis:
- * strides are odd, and differ by more than one where lanes are in all directions of a plane. */
+/* A tile of voxels in shared memory: S voxels along E, the contiguous axis, T along the two
+ * others, and on every side a border of one voxel, for samples that belong to neighbouring tiles.
+ * Strides avoid bank conflicts: neighbouring lanes of level rays are neighbours along E, and so
+ * in different banks. Lanes of other rays can be neighbours along any axis, so the strides are
+ * odd, and differ by more than one if the lanes of a warp are spread over a plane. */
 template <int T_, int S_, int WARPS_, int BLOCKS_, int BYTES_, int AXES_, int PARTS_ = 1,
 	int COPIES_ = 1>
 struct Tile {
@@ -83,10 +84,13 @@ struct Tile {
 	}
 };
 
-/* Rays of one view and dominant axis a that may meet a tile: those of `pixels` pixels, `places` in
- * each line, from a place that moves by `shear` from line to line, and on lines that move by `skew`
- * from place to place. The ray of pixel (c, p), counted from a pixel in the middle of these, meets
- * plane k at b = (L + k L') / A and e = (Z + k Z') / A, all counted from the middle of the tile. */
+/* The rays of one view with dominant axis a that may meet a tile. Their pixels are a
+ * parallelogram. A line is a row or a column of the detector (lines_are_rows), a place is the
+ * number of a pixel in its line. There are `pixels` pixels, `places` in each line; the first
+ * place moves by `shear` from line to line, and lines move by `skew` from place to place. Lines
+ * and places count from a pixel in the middle. L, Z and A are linear functions of line and place.
+ * The ray meets plane k at b = (L + k L') / A and e = (Z + k Z') / A along the two other axes;
+ * planes and positions count from the middle of the tile. */
 typedef struct __align__(16)
 {
 	double l[3], z[3], a[3]; /* constant, per line, per place: L, Z and A */

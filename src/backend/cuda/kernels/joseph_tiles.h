@@ -269,16 +269,6 @@ template <class Tile> static constexpr int tile_bytes()
 		     Tile::VIEWS * Tile::LISTS * sizeof(Seen));
 }
 
-/* `quarter` or `half` of RayClass, if all views and all of x and y are requested; else 0. */
-template <int PARTS> static int rotation_of(const ProjectRequest *what)
-{
-	const Plan *plan = what->plan;
-	bool whole = what->first == 0 && what->count == plan->scan->count;
-	for (int a = 0; a < 2; a++)
-		whole = whole && what->box.low[a] == 0 && what->box.high[a] == plan->grid.n[a];
-	return !whole ? 0 : PARTS == 4 ? plan->rays.quarter : plan->rays.half;
-}
-
 /* The region that remains when rotated tiles are projected together. */
 template <int PARTS> static void rotate_tiles(const ProjectRequest *what, Tiles *s)
 {

@@ -114,14 +114,12 @@ static inline tomos_status axis_rays(
 	const void *lanes;
 	TRY(cuda_plan(backend, plan, &kept));
 	TRY(cuda_kept(backend, plan, KEPT_LANES, 1, make_lanes, NULL, &lanes));
-	*s = {.grid = plan->whole,
+	*s = {.grid = request_grid(what),
 		.model = plan->model,
 		.views = kept->views + what->first,
 		.lanes = (const unsigned char *)lanes + what->first,
 		.count = what->count,
 		.projections = what->projections};
-	memcpy(s->grid.low, what->box.low, sizeof s->grid.low);
-	memcpy(s->grid.high, what->box.high, sizeof s->grid.high);
 	return TOMOS_OK;
 }
 

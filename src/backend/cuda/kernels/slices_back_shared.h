@@ -137,14 +137,6 @@ static __device__ void rows_bring(
 	__pipeline_commit();
 }
 
-static __device__ __forceinline__ void rows_add(float4 *sum, float w, float4 x)
-{
-	sum->x = fmaf(w, x.x, sum->x);
-	sum->y = fmaf(w, x.y, sum->y);
-	sum->z = fmaf(w, x.z, sum->z);
-	sum->w = fmaf(w, x.w, sum->w);
-}
-
 /* Adds column C to the pixels that meet it. Pixels p are in the order of their positions; the
  * pixel with the lowest position is LOWEST, and position p belongs to sums[p ^ LOWEST]. */
 template <int QUADS, int LOWEST, int C>
@@ -161,7 +153,7 @@ static __device__ __forceinline__ void rows_column(
 		float w = __saturatef(1 - fabsf(at[p] - C * inverse));
 #pragma unroll
 		for (int q = 0; q < QUADS; q++)
-			rows_add(&sums[p ^ LOWEST][q], w, x[q]);
+			add_scaled(sums[p ^ LOWEST][q], w, x[q]);
 	}
 }
 

@@ -30,14 +30,6 @@ typedef struct {
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-static __device__ __forceinline__ void add_quad(float4 *sum, float w, float4 x)
-{
-	sum->x = fmaf(w, x.x, sum->x);
-	sum->y = fmaf(w, x.y, sum->y);
-	sum->z = fmaf(w, x.z, sum->z);
-	sum->w = fmaf(w, x.w, sum->w);
-}
-
 /* Sum of a ray over the planes of its axis. p: position in plane 0; slope: change per plane; n:
  * pixels per plane; step, plane: strides across and along the ray, in float4. Positions are
  * recomputed every SEGMENT planes, which keeps them accurate to 1e-6. */
@@ -61,7 +53,7 @@ static __device__ float4 follow(const float4 *from, double p, double slope, int 
 #pragma unroll
 			for (int t = 0; t < T; t++)
 				if ((unsigned)(i + t) < (unsigned)n)
-					add_quad(&sum, hat_value(away - t, inverse),
+					add_scaled(sum, hat_value(away - t, inverse),
 						__ldg(line + (i + t) * step));
 		}
 	}
@@ -139,7 +131,7 @@ static __global__ void __launch_bounds__(TILE *WARPS) stack_back(const __grid_co
 #pragma unroll
 				for (int t = 0; t < T; t++)
 					if ((unsigned)(c + t) < (unsigned)s.columns)
-						add_quad(&sum,
+						add_scaled(sum,
 							v.weight * hat_value(away - t, v.inverse),
 							__ldg(from + (c + t) * s.quads));
 			}

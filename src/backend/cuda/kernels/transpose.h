@@ -122,4 +122,13 @@ static inline tomos_status slices_each(tomos_backend *backend, const ProjectRequ
 	return TOMOS_OK;
 }
 
+/* sum += scale value, for four slices or views. */
+static __device__ __forceinline__ void add_scaled(float4 &sum, float scale, const float4 &value)
+{
+	sum.x = fmaf(scale, value.x, sum.x);
+	sum.y = fmaf(scale, value.y, sum.y);
+	sum.z = fmaf(scale, value.z, sum.z);
+	sum.w = fmaf(scale, value.w, sum.w);
+}
+
 #endif

@@ -49,6 +49,13 @@ static inline tomos_status update_each(tomos_backend *backend, const ProjectRequ
 	return views_each(&update, what->count, views_at_once(backend, what, each), run_views);
 }
 
+/* For kernels without such pairs: no division by the sum of the weights. */
+static inline CudaFusion fuses_sums(
+	const tomos_backend *, const ProjectRequest *, const CudaNotes *, const FusedUpdate *step)
+{
+	return step->average ? FUSES_NOT : FUSES;
+}
+
 /* Division by the sum of the weights needs all views in one pass. */
 template <int64_t (*floats)(const KernelModel *model, bool pairs)>
 static CudaFusion update_fuses(const tomos_backend *backend, const ProjectRequest *what,

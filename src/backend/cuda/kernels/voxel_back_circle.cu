@@ -271,13 +271,8 @@ typedef struct {
 template <class Pixel> static bool is_circle(const ProjectRequest *what, CudaNotes *notes)
 {
 	Notes *found = notes_of<Notes>(notes);
-	const Plan *plan = what->plan;
-	const int64_t *n = plan->grid.n;
-	const Box *box = &what->box;
-	bool whole = plan->rays.source == TOMOS_POINT && box->low[0] == 0 && box->low[1] == 0 &&
-		     box->high[0] == n[0] && box->high[1] == n[1] && what->first == 0 &&
-		     what->count == plan->scan->count;
-	found->direction = !whole ? 0 : PARTS<Pixel> == 4 ? plan->rays.quarter : plan->rays.half;
+	found->direction =
+		what->plan->rays.source == TOMOS_POINT ? request_rotation(what, PARTS<Pixel>) : 0;
 	found->size = found->direction != 0 ? tile_size(what) : NO_TILES;
 	return found->size != NO_TILES &&
 	       cuda_has_shared(found->size == HUGE_TILES ? tile_bytes<Pixel, HUGE_TILE>()

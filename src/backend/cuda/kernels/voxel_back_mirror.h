@@ -55,10 +55,8 @@ static inline bool is_mirrored(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	const int64_t count = what->count;
-	bool mirrored = what->first == 0 && count == plan->scan->count && count % 2 == 0;
-	for (int a = 0; a < 3; a++)
-		mirrored =
-			mirrored && what->box.low[a] == 0 && what->box.high[a] == plan->grid.n[a];
+	bool mirrored = request_is_whole(what) && count % 2 == 0 && what->box.low[2] == 0 &&
+			what->box.high[2] == plan->grid.n[2];
 	for (int64_t i = 0; mirrored && i < count / 2; i++)
 		mirrored = is_mirrored_view(plan, &plan->views[i], &plan->views[i + count / 2]);
 	return mirrored;

@@ -28,11 +28,11 @@ typedef struct {
 	const float *columns; /* [a][strip of b][z with borders][b in strip] */
 	int a, na, nb, nz, lines, strips;
 	float *projections;
-} Splats;
+} VoxelColumns;
 
 /* ---- columns of voxels ----------------------------------------------------------------------- */
 
-static __device__ float voxel_at(const Splats *s, const float *volume, int x, int y, int z)
+static __device__ float voxel_at(const VoxelColumns *s, const float *volume, int x, int y, int z)
 {
 	const int nx = s->a == 0 ? s->na : s->nb, ny = s->a == 0 ? s->nb : s->na;
 	return x < nx && y < ny && z >= 0 && z < s->nz ? volume[((int64_t)z * ny + y) * nx + x] : 0;
@@ -40,7 +40,7 @@ static __device__ float voxel_at(const Splats *s, const float *volume, int x, in
 
 /* A block has STRIP x STRIP columns of some slices. */
 static __global__ void make_columns(
-	const __grid_constant__ Splats s, const float *volume, float *columns)
+	const __grid_constant__ VoxelColumns s, const float *volume, float *columns)
 {
 	__shared__ float tile[STRIP][STRIP + 1];
 	const int b0 = blockIdx.x * STRIP, a0 = blockIdx.y * STRIP, x = threadIdx.x;

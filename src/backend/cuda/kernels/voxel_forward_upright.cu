@@ -66,7 +66,8 @@ static __device__ double squared(const double a[3], const double b[3])
 }
 
 /* The length of the ray to a point of a detector at depth 1. */
-static __device__ double length_of(const Splats *s, const KernelView *k, double row, double column)
+static __device__ double length_of(
+	const VoxelColumns *s, const KernelView *k, double row, double column)
 {
 	double to[3];
 	for (int a = 0; a < 3; a++)
@@ -78,7 +79,7 @@ static __device__ double length_of(const Splats *s, const KernelView *k, double 
 /* A parabola through rows -1, WINDOW / 2 - 1 and WINDOW - 1, and one through both columns and the
  * middle. */
 static __device__ void weigh(
-	const Splats *s, const KernelView *k, double row, double column, Ray *ray)
+	const VoxelColumns *s, const KernelView *k, double row, double column, Ray *ray)
 {
 	const double mass = k->mass, half = WINDOW / 2;
 	double l[3][3];
@@ -95,7 +96,8 @@ static __device__ void weigh(
 }
 
 template <Weighing WEIGHING>
-static __device__ Ray ray_of(const Splats *s, const KernelView *k, int64_t row, int64_t column)
+static __device__ Ray ray_of(
+	const VoxelColumns *s, const KernelView *k, int64_t row, int64_t column)
 {
 	const bool fans = KERNEL_FANS(k), source = KERNEL_HAS_SOURCE(k);
 	const bool rays = s->model.weight == WEIGHT_RAY, deep = s->model.weight == WEIGHT_DEPTH;
@@ -120,7 +122,7 @@ static __device__ Ray ray_of(const Splats *s, const KernelView *k, int64_t row, 
 	return ray;
 }
 
-static __device__ Local local_of(const Splats *s, const KernelView *k, const Path *path,
+static __device__ Local local_of(const VoxelColumns *s, const KernelView *k, const Path *path,
 	int64_t row, int64_t column, int segment)
 {
 	const int k0 = segment + SEGMENT / 2;
@@ -195,7 +197,7 @@ static __device__ __forceinline__ Column column_of(
 /* Whether a column of voxels is at or to the right of a detector column. Two threads evaluate this
  * for the same voxels: both have to compute the same bits. */
 static __device__ __forceinline__ bool beyond(
-	const Splats *s, const KernelView *k, int detector, int plane, int column)
+	const VoxelColumns *s, const KernelView *k, int detector, int plane, int column)
 {
 	const int x = s->a == 0 ? plane : column, y = s->a == 0 ? column : plane;
 	const double at[2] = {(double)(s->grid.low[0] + x), (double)(s->grid.low[1] + y)};
@@ -207,7 +209,7 @@ static __device__ __forceinline__ bool beyond(
 
 /* Whether a column of voxels is between the two detector columns; exact where it is near one. */
 static __device__ __forceinline__ bool between(
-	const Splats *s, const KernelView *k, int left, float right, int plane, int column)
+	const VoxelColumns *s, const KernelView *k, int left, float right, int plane, int column)
 {
 	if (fabsf(right - 0.5f) < 0.499f)
 		return true;
@@ -225,8 +227,8 @@ static __device__ __forceinline__ float first_column(const Local &l, float k)
 /* Calls use(column, from) for every column of voxels between the detector columns. Each thread goes
  * from column to column and from plane to plane on its own: numbers of columns differ. */
 template <Weighing WEIGHING, class Use>
-static __device__ __forceinline__ void each_column(
-	const Splats *s, const KernelView *view, const Ray &ray, const Local &l, const Use &use)
+static __device__ __forceinline__ void each_column(const VoxelColumns *s, const KernelView *view,
+	const Ray &ray, const Local &l, const Use &use)
 {
 	const int skip = (s->lines - 1) * STRIP, before = l.column - __float_as_int(MAGIC);
 	const int64_t plane = (int64_t)s->strips * s->lines * STRIP;
@@ -295,7 +297,7 @@ static __device__ int warp_kind(const Range &range)
 }
 
 template <Weighing WEIGHING>
-static __device__ __forceinline__ void visit_segment(const Splats *s, const KernelView *view,
+static __device__ __forceinline__ void visit_segment(const VoxelColumns *s, const KernelView *view,
 	const Ray &ray, const Local &l, int kind, Sums &sums)
 {
 #define KIND(number, ...) \
@@ -319,7 +321,7 @@ static __device__ __forceinline__ void visit_segment(const Splats *s, const Kern
 
 /* Adds the sums of the right column to those of the next thread's left one. */
 static __device__ __forceinline__ void store(
-	const Splats *s, const Sums &sums, int64_t view, int64_t row, int64_t column)
+	const VoxelColumns *s, const Sums &sums, int64_t view, int64_t row, int64_t column)
 {
 #pragma unroll
 	for (int j = 0; j < ROWS; j++) {
@@ -333,7 +335,7 @@ static __device__ __forceinline__ void store(
 
 template <Weighing WEIGHING>
 static __global__ void __launch_bounds__(WARP *GROUP, 2)
-	splat_forward(const __grid_constant__ Splats s)
+	columns_forward(const __grid_constant__ VoxelColumns s)
 {
 	const int64_t column = (int64_t)blockIdx.x * PAIRS + threadIdx.x - 1;
 	const int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y;
@@ -374,7 +376,7 @@ static bool view_applies(const ProjectRequest *what, const KernelView *k)
 	return true;
 }
 
-static bool splat_applies(const ProjectRequest *what, CudaNotes *notes)
+static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	(void)notes;
 	const KernelModel *model = &what->plan->model;
@@ -420,11 +422,12 @@ static Weighing weighing_of(const ProjectRequest *what)
 	return error < 4e-7 ? PARABOLA : ROOT;
 }
 
-static tomos_status run_axis(tomos_backend *backend, const ProjectRequest *what, Splats s, int axis)
+static tomos_status run_axis(
+	tomos_backend *backend, const ProjectRequest *what, VoxelColumns s, int axis)
 {
-	typedef void (*SplatKernel)(const Splats s);
-	static const SplatKernel kernels[] = {
-		splat_forward<EVEN>, splat_forward<PARABOLA>, splat_forward<ROOT>};
+	typedef void (*ForwardKernel)(const VoxelColumns s);
+	static const ForwardKernel kernels[] = {
+		columns_forward<EVEN>, columns_forward<PARABOLA>, columns_forward<ROOT>};
 	const int n[2] = {(int)(what->box.high[0] - what->box.low[0]),
 		(int)(what->box.high[1] - what->box.low[1])};
 	cudaStream_t stream = device_of(backend)->stream;
@@ -448,13 +451,13 @@ static tomos_status run_axis(tomos_backend *backend, const ProjectRequest *what,
 	return TOMOS_OK;
 }
 
-static tomos_status splat_run(
+static tomos_status upright_run(
 	tomos_backend *backend, const ProjectRequest *what, const CudaNotes *, const CudaEpilogue *)
 {
 	const CudaPlan *kept;
 	TRY(cuda_plan(backend, what->plan, &kept));
 	const int nz = (int)(what->box.high[2] - what->box.low[2]);
-	Splats s = {.grid = what->plan->whole,
+	VoxelColumns s = {.grid = what->plan->whole,
 		.model = what->plan->model,
 		.views = kept->views + what->first,
 		.count = what->count,
@@ -468,4 +471,4 @@ static tomos_status splat_run(
 }
 
 extern const CudaKernel cuda_voxel_forward_upright;
-const CudaKernel cuda_voxel_forward_upright = {splat_applies, splat_run};
+const CudaKernel cuda_voxel_forward_upright = {upright_applies, upright_run};

@@ -60,7 +60,7 @@ static __device__ __forceinline__ void add_view(
 #pragma unroll
 	for (int p = 0; p < 4; p++) {
 		int line = (int)fminf(fmaxf(at[p] + 0.5f, 0.f), (float)(LINES - 1));
-		rows_add(&sums[p][0], 1, data[line * ROWS_LANES]);
+		add_scaled(sums[p][0], 1, data[line * ROWS_LANES]);
 	}
 }
 
