@@ -210,12 +210,11 @@ static bool view_points(const Batch *b, const Tile *tile, int64_t view, float *d
 	const FourierAxis *x = &f->axis[0], *y = &f->axis[1];
 	const PointRange *xs = x->ranges + (tile->first[0] * f->spec.count + view) * 2 * x->periods;
 	const PointRange *ys = y->ranges + (tile->first[1] * f->spec.count + view) * 2 * y->periods;
-	const double unit = 1 / (double)f->period, *column = f->views[view].column;
 	bool any = false;
 	for (int i = 0; i < 2 * x->periods; i++)
 		for (int j = 0; xs[i].from < xs[i].to && j < 2 * y->periods; j++) {
-			SpreadLine line = {column[0] * (double)x->size * unit,
-				column[1] * (double)y->size * unit, xs[i].from, xs[i].to,
+			SpreadLine line = {step_of(f, 0, view), step_of(f, 1, view), xs[i].from,
+				xs[i].to,
 				{x->edge[tile->first[0]] + (i - x->periods) * x->size,
 					y->edge[tile->first[1]] + (j - y->periods) * y->size},
 				tile->stride};

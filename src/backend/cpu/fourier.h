@@ -68,6 +68,12 @@ static inline float *cell_at(const Fourier *f, int64_t y, int64_t x)
 	return f->grid + (y * f->pitch + x) * 2 * f->pairs;
 }
 
+/* From one point of a view to the next along an axis, in cells. */
+static inline double step_of(const Fourier *f, int axis, int64_t view)
+{
+	return f->views[view].column[axis] * (double)f->axis[axis].size / (double)f->period;
+}
+
 /* Rows or columns of cells in one transform. */
 static inline int group_of(const Fourier *f, const Fft *fft)
 {

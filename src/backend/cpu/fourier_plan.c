@@ -26,7 +26,7 @@ static void range_tile(void *user, int64_t tile)
 	const FourierAxis *axis = &f->axis[r->axis];
 	PointRange *to = axis->ranges + tile * f->spec.count * 2 * axis->periods;
 	for (int64_t v = 0; v < f->spec.count; v++) {
-		double step = f->views[v].column[r->axis] * (double)axis->size / (double)f->period;
+		double step = step_of(f, r->axis, v);
 		for (int p = -axis->periods; p < axis->periods; p++) {
 			double shift = (double)(p * axis->size);
 			*to++ = window_points(&f->window, step, f->top,

@@ -35,12 +35,21 @@ typedef struct {
 	int64_t offset;
 } Point;
 
+/* The first cell of a point at `position`. Rounding, which differs between compilers, must not place
+ * a point on the edge of a tile before it: that is outside of the tile's memory. */
+INLINE double first_cell(const SpreadWindow *w, double position, double tile)
+{
+	double first = SPREAD_FIRST(w, position);
+	return first > tile ? first : tile;
+}
+
 INLINE void point_at(const SpreadWindow *w, const SpreadLine *line, int64_t m, const int taps,
 	const int lanes, Point *p)
 {
 	float weights[SPREAD_PITCH];
 	double x = (double)m * line->x, y = (double)m * line->y;
-	double first[2] = {SPREAD_FIRST(w, x), SPREAD_FIRST(w, y)};
+	double first[2] = {
+		first_cell(w, x, (double)line->first[0]), first_cell(w, y, (double)line->first[1])};
 	window_at(w, taps, (float)(first[0] - (x - 0.5 * taps)), weights);
 	window_at(w, taps, (float)(first[1] - (y - 0.5 * taps)), p->down);
 	p->offset = ((int64_t)first[1] - line->first[1]) * line->stride +
