@@ -1,5 +1,5 @@
-/* Filtered back projection by Fourier transforms with aliases: the values of linear interpolation, and
- * when --by auto takes it. */
+/* Filtered back projection by Fourier transforms with aliases: the values of linear interpolation,
+ * and when --by auto takes it. */
 #include "algo/analytic.h" /* first: cmocka makes a macro of fail() */
 #include "ops/opened.h"
 

@@ -1,4 +1,5 @@
-/* Gridding of the Fourier projector on the CPU: points on the edge of a tile stay within its memory. */
+/* Gridding of the Fourier projector on the CPU: points on the edge of a tile stay within its
+ * memory. */
 #include "backend/cpu/cpu.h" /* first: cmocka makes a macro of fail() */
 #include <string.h>
 #include "backend/cpu/level/spread.h"

@@ -2,8 +2,8 @@
  *
  * Linear interpolation between columns is a convolution of samples with a triangle. Its spectrum is
  * that of the samples, which repeats with every cycle per column, times sinc^2: the detector's band
- * and its aliases. They are small (sinc^2 is below 0.05 in the second band and falls with the square of
- * the frequency), so that a short window is accurate enough for them.
+ * and its aliases. Aliases are a few per cent of an image, so that a short window is accurate enough
+ * for them.
  */
 #include <math.h>
 #include <string.h>

@@ -36,8 +36,8 @@ typedef struct {
 	int64_t offset;
 } Point;
 
-/* The first cell of a point at `position`. Rounding, which differs between compilers, must not place
- * a point on the edge of a tile before it: that is outside of the tile's memory. */
+/* The first cell of a point at `position`. Rounding, which differs between compilers, must not
+ * place a point on the edge of a tile before it: that is outside of the tile's memory. */
 INLINE double first_cell(const SpreadWindow *w, double position, double tile)
 {
 	double first = SPREAD_FIRST(w, position);

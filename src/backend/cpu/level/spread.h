@@ -18,9 +18,9 @@ typedef struct {
 	int64_t first[2], stride;
 } SpreadLine;
 
-/* Point m of the detector's band is repeated at m + shift, with (m / (m + shift))^2 times its value:
- * linear interpolation has the transform sinc^2. The phase of a whole number of periods differs from 1,
- * as columns are counted from the detector's first one. */
+/* Point m of the detector's band is repeated at m + shift, with (m / (m + shift))^2 times its
+ * value: linear interpolation has the transform sinc^2. Its phase is that of the origin of the
+ * slices, which is between two columns. */
 typedef struct {
 	int64_t shift;
 	float phase[2];
