@@ -28,6 +28,7 @@ void analytic_close(Analytic *work);
 /* --by auto. `read` fills in the line integrals [view][column] of a detector row. */
 typedef struct {
 	bool fourier;
+	int aliases; /* with these bands */
 	char why[256];
 } ByChoice;
 tomos_status fbp_choose_by(ByChoice *choice, tomos_backend *backend, const tomos_grid *grid,

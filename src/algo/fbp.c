@@ -82,6 +82,7 @@ static tomos_status choose(Analytic *w, int64_t seen, const tomos_analytic_optio
 	w->parts.data = (PlanData)data;
 	w->parts.plain = o->plain != 0;
 	w->parts.fourier = by == 1;
+	w->parts.aliases = by == 1 ? (int)o->aliases : 0;
 	return TOMOS_OK;
 }
 
@@ -323,6 +324,7 @@ static tomos_status resolve_by(tomos_analytic_options *o, const char *method,
 		TRY(fbp_choose_by(&choice, backend, grid, scan, o, read_row, &row));
 	}
 	o->by = choice.fourier ? "fourier" : "direct";
+	o->aliases = choice.aliases;
 	return TOMOS_OK;
 }
 

@@ -373,6 +373,7 @@ typedef struct {
 		tomos_backend *backend, Fourier **normal, const FourierSpec *spec);
 	tomos_status (*apply_normal)(
 		tomos_backend *backend, Fourier *normal, const float *volume, float *result);
+	bool aliases; /* whether it has those of FourierSpec */
 } BackendFourier;
 
 struct BackendType {

@@ -41,6 +41,8 @@ typedef struct {
 	const FourierView *views; /* copied by `open` */
 	FourierResponse response;
 	double accuracy; /* of the weights, relative to the largest */
+	int aliases;     /* RESPONSE_LINEAR, adjoint, CPU: bands on either side of the detector's
+	                    own in which the spectrum of a row is repeated */
 	int64_t period;  /* 0: that of fourier_period */
 	int64_t memory;  /* bytes that it may take on a device; 0: what is free, or the limit of
 	                    the backend */
@@ -74,9 +76,12 @@ double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double 
 /* What its normal operator needs besides. */
 double fourier_normal_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy);
 
+/* What aliases need besides. */
+double fourier_alias_bytes(const tomos_geometry *scan, const tomos_grid *grid, int aliases);
+
 /* By how many times back projection by transforms is faster than directly, from a model. */
-double fourier_gain(
-	const tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan);
+double fourier_gain(const tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, int aliases);
 
 #define FOURIER_FINEST 1e-6
 #define FOURIER_COARSEST 1e-2

@@ -27,15 +27,25 @@ double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double 
 	return 1.1 * (cell * (cells + points * (double)scan->count) + 2 * buffers);
 }
 
+double fourier_alias_bytes(const tomos_geometry *scan, const tomos_grid *grid, int aliases)
+{
+	double tiles =
+		fourier_oversampling(FOURIER_FINEST) * (double)(grid->n[0] + grid->n[1]) / 64;
+	double bands = aliases > 0 ? 2 * aliases + 2 : 0;
+	return (tiles + 2) * bands * (double)scan->count * 2 * sizeof(int32_t);
+}
+
 /* A point of a view and a voxel of the slices take as long as that many updates (voxels times
  * views) of direct back projection; doc/performance.md has the times that this fits. CUDA's direct
  * kernels have tensor cores; those of OpenCL compare with transforms as the CPU's do. */
-double fourier_gain(
-	const tomos_backend *backend, const tomos_grid *grid, const tomos_geometry *scan)
+double fourier_gain(const tomos_backend *backend, const tomos_grid *grid,
+	const tomos_geometry *scan, int aliases)
 {
 	bool tensor_cores = strcmp(backend->type->name, "cuda") == 0;
 	double voxels = (double)grid->n[0] * (double)grid->n[1], views = (double)scan->count;
 	double point = tensor_cores ? 520 : 75, voxel = tensor_cores ? 180 : 65;
+	point += 22 * aliases; /* only CPUs have them */
+	voxel += aliases > 0 ? 50 : 0;
 	return voxels * views / (point * points_of(scan, grid) * views + voxel * voxels);
 }
 

@@ -73,7 +73,7 @@ tomos_status window_make(
 {
 	double over = fmin((double)size[0] / (double)n[0], (double)size[1] / (double)n[1]);
 	w->taps = window_taps(over, accuracy);
-	w->degree = w->taps + 3;
+	w->degree = SPREAD_DEGREE_OF(w->taps);
 	double wide = w->taps / over * (over - 0.5);
 	w->beta = M_PI * sqrt(wide * wide - 0.8);
 	for (int i = 0; i < w->taps; i++)

@@ -10,6 +10,7 @@ enum {
 	SPREAD_LEAST = 4,  /* taps of a window */
 	SPREAD_DEGREE = 15 /* highest of the polynomials */
 };
+#define SPREAD_DEGREE_OF(taps) ((taps) + 3)
 
 /* Window of `taps` cells. Tap i at fraction f in [0, 1) is the polynomial in 2 f - 1 with the
  * coefficients polynomials[power][i]. */

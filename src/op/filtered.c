@@ -215,7 +215,8 @@ tomos_status filtered_back(const tomos_op *op, const float *filtered, const Box 
 /* Why the filter is not its own transpose; NULL: it is. */
 static const char *not_symmetric(const FilteredParts *p)
 {
-	return p->mapped                         ? "with rotated detectors"
+	return p->aliases > 0                    ? "with aliases of the interpolation"
+	       : p->mapped                       ? "with rotated detectors"
 	       : p->spec.columns != p->spec.seen ? "with an offset detector"
 	       : p->spec.padding != PADDING_ZERO ? "with padding other than zero"
 	       : p->spec.oversample > 1          ? "with oversampled interpolation"
@@ -312,7 +313,7 @@ static tomos_status make_plan(Filtered *own)
 static tomos_status make_fourier(Filtered *own, tomos_backend *backend)
 {
 	return own->parts.fourier ? fourier_of_plan(&own->fourier, backend, &own->plan,
-					    RESPONSE_LINEAR, FBP_ACCURACY)
+					    RESPONSE_LINEAR, FBP_ACCURACY, own->parts.aliases)
 				  : TOMOS_OK;
 }
 

@@ -15,6 +15,7 @@ typedef struct {
 	PlanData data;
 	bool plain;   /* reference kernels only */
 	bool fourier; /* back projection by Fourier transforms, for linear interpolation */
+	int aliases;  /* bands that it has on either side of the detector's */
 	bool mapped;  /* views are resampled to the aligned detectors */
 	/* Fills in `view` and its spec.columns column weights; called from several threads. */
 	void (*weigh)(const void *user, int64_t i, FilterView *view, float *weights);

@@ -25,6 +25,11 @@ const char *fourier_rejects(const tomos_backend *backend, const RayClass *rays, 
 	return backend->type->fourier ? not_in_planes(rays, planar) : "this backend has none";
 }
 
+bool fourier_has_aliases(const tomos_backend *backend)
+{
+	return backend->type->fourier && backend->type->fourier->aliases;
+}
+
 static tomos_status check(const tomos_backend *backend, const Plan *plan, double accuracy)
 {
 	const char *why = not_in_planes(&plan->rays, plan->model.planar);
@@ -101,11 +106,17 @@ static void free_spec(FourierSpec *spec)
 }
 
 tomos_status fourier_of_plan(Fourier **fourier, tomos_backend *backend, const Plan *plan,
-	FourierResponse response, double accuracy)
+	FourierResponse response, double accuracy, int aliases)
 {
 	FourierSpec spec;
 	TRY(check(backend, plan, accuracy));
+	if (aliases > 0 && !fourier_has_aliases(backend))
+		return fail(TOMOS_UNSUPPORTED,
+			"the %s backend has no aliases in back projection by Fourier transforms; "
+			"the cpu backend has",
+			backend->type->name);
 	TRY(make_spec(&spec, plan, response, accuracy));
+	spec.aliases = aliases;
 	tomos_status status = backend->type->fourier->open(backend, fourier, &spec);
 	free_spec(&spec);
 	return status;
@@ -151,7 +162,7 @@ static tomos_status open_transform(tomos_op *op, double accuracy)
 	FourierOp *own = op->own;
 	own->accuracy = accuracy;
 	return fourier_of_plan(
-		&own->fourier, op->domain.backend, &own->plan, RESPONSE_LINE, accuracy);
+		&own->fourier, op->domain.backend, &own->plan, RESPONSE_LINE, accuracy, 0);
 }
 
 static tomos_status fourier_part(

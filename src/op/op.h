@@ -179,9 +179,11 @@ tomos_status op_fourier(tomos_op **op, tomos_backend *backend, const tomos_grid 
 	const tomos_geometry *scan, const tomos_projector_options *options);
 /* Why a backend has no such projector for these rays; NULL: it has. */
 const char *fourier_rejects(const tomos_backend *backend, const RayClass *rays, bool planar);
+/* Whether a backend has the aliases of linear interpolation (FourierSpec). */
+bool fourier_has_aliases(const tomos_backend *backend);
 /* The backend's part of it, for another response. */
 tomos_status fourier_of_plan(Fourier **fourier, tomos_backend *backend, const Plan *plan,
-	FourierResponse response, double accuracy);
+	FourierResponse response, double accuracy, int aliases);
 
 /* Its normal operator as a convolution; *normal NULL: it is none, and the request says why. */
 tomos_status op_convolution(

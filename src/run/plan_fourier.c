@@ -39,17 +39,24 @@ tomos_status run_choose_by(FileRun *r)
 		TRY(fbp_choose_by(
 			&choice, r->backend, &r->grid, r->whole->geometry, &r->by, read_row, r));
 	r->by.by = choice.fourier ? "fourier" : "direct";
+	r->by.aliases = choice.aliases;
 	r->taken.analytic = &r->by;
 	memcpy(r->by_why, choice.why, sizeof r->by_why);
 	return TOMOS_OK;
 }
 
-bool run_by_fourier(const FileRun *r)
+/* Options that cannot be read are rejected elsewhere. */
+static tomos_analytic_options analytic_of(const FileRun *r)
 {
 	tomos_analytic_options o = tomos_analytic_defaults();
-	/* Options that cannot be read are rejected elsewhere. */
 	(void)options_take(&o, r->job->analytic, "analytic");
-	return !r->iterates && o.by && strcmp(o.by, "fourier") == 0;
+	return o;
+}
+
+bool run_by_fourier(const FileRun *r)
+{
+	const char *by = analytic_of(r).by;
+	return !r->iterates && by && strcmp(by, "fourier") == 0;
 }
 
 /* Devices have batches of twice as many slices as the cpu. */
@@ -67,5 +74,8 @@ double run_fourier_bytes(const FileRun *r, int64_t count)
 	if (r->iterates)
 		return times * pair->bytes(g, &grid, projector.accuracy) +
 		       normal_work(r, &grid, projector.accuracy);
-	return run_by_fourier(r) ? times * fourier_bytes(g, &grid, FBP_ACCURACY) : 0;
+	if (!run_by_fourier(r))
+		return 0;
+	return times * fourier_bytes(g, &grid, FBP_ACCURACY) +
+	       fourier_alias_bytes(g, &grid, (int)analytic_of(r).aliases);
 }

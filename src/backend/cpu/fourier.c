@@ -94,7 +94,8 @@ static tomos_status fourier_fill(Fourier *f, const FourierSpec *spec, const CpuL
 	f->kernels = level->spread;
 	f->pairs = f->window.lanes = spec->n[2] > 2 ? SPREAD_LANES : 1;
 	f->period = spec->period > 0 ? spec->period : fft_length(fourier_period(spec));
-	f->top = f->period / 2 - 1;
+	/* Aliases begin where the detector's band ends, at half a cycle per column. */
+	f->top = f->period / 2 - (spec->aliases > 0 ? 0 : 1);
 	if (f->period > 1 << 30)
 		return fail(TOMOS_BAD_VALUE,
 			"the slices and the detector are %lld columns apart, too many for the "
@@ -106,13 +107,17 @@ static tomos_status fourier_fill(Fourier *f, const FourierSpec *spec, const CpuL
 	TRY(copy_views(f, spec));
 	TRY(make_taper(f));
 	TRY(make_window(f));
-	for (int a = 0; a < 2; a++)
+	for (int a = 0; a < 2; a++) {
+		TRY(axis_tiles(&f->axis[a]));
 		TRY(axis_ranges(f, a));
-	return take_memory(f);
+	}
+	TRY(take_memory(f));
+	return spec->aliases > 0 ? aliases_open(f) : TOMOS_OK;
 }
 
 void fourier_release(Fourier *f)
 {
+	aliases_close(f->beyond);
 	for (int a = 0; a < 2; a++) {
 		mem_free(f->axis[a].scale);
 		mem_free(f->axis[a].edge);
@@ -208,14 +213,15 @@ static bool view_points(const Batch *b, const Tile *tile, int64_t view, float *d
 {
 	const Fourier *f = b->f;
 	const FourierAxis *x = &f->axis[0], *y = &f->axis[1];
+	if (f->aliases > 0)
+		return alias_points(b, tile->first, tile->stride, view, data);
 	const PointRange *xs = x->ranges + (tile->first[0] * f->spec.count + view) * 2 * x->periods;
 	const PointRange *ys = y->ranges + (tile->first[1] * f->spec.count + view) * 2 * y->periods;
-	const double unit = 1 / (double)f->period, *column = f->views[view].column;
 	bool any = false;
 	for (int i = 0; i < 2 * x->periods; i++)
 		for (int j = 0; xs[i].from < xs[i].to && j < 2 * y->periods; j++) {
-			SpreadLine line = {column[0] * (double)x->size * unit,
-				column[1] * (double)y->size * unit, xs[i].from, xs[i].to,
+			SpreadLine line = {step_of(f, 0, view), step_of(f, 1, view), xs[i].from,
+				xs[i].to,
 				{x->edge[tile->first[0]] + (i - x->periods) * x->size,
 					y->edge[tile->first[1]] + (j - y->periods) * y->size},
 				tile->stride};
@@ -247,7 +253,7 @@ static void spread_tile(const Batch *b, int64_t index, float *scratch)
 	memset(scratch, 0, bytes);
 	for (int64_t view = 0; view < b->f->spec.count; view++) {
 		added += view_points(b, &tile, view, scratch);
-		if (added < VIEWS_ADDED)
+		if (added < VIEWS_ADDED || b->f->aliases > 0)
 			continue;
 		move_tile(b, &tile, scratch);
 		memset(scratch, 0, bytes);
@@ -303,9 +309,14 @@ static tomos_status cpu_fourier_apply(
 			fourier_tiles(&b);
 			fourier_slices(&b);
 		}
+		if (f->beyond) {
+			b.f = f->beyond;
+			fourier_tiles(&b);
+			fourier_slices(&b);
+		}
 	}
 	return TOMOS_OK;
 }
 
-const BackendFourier cpu_fourier = {
-	cpu_fourier_open, cpu_fourier_close, cpu_fourier_apply, cpu_normal_open, cpu_normal_apply};
+const BackendFourier cpu_fourier = {cpu_fourier_open, cpu_fourier_close, cpu_fourier_apply,
+	cpu_normal_open, cpu_normal_apply, true};

@@ -38,6 +38,10 @@ struct Fourier {
 	float *scratch; /* of each thread */
 	float *zeros;   /* a row of the detector */
 	float *taper;   /* of the response, for m from 0 to top */
+	/* Points beyond the detector's band, with a window and ranges of their own. The rest of it,
+	 * grid and values included, is that of the object that has it. */
+	Fourier *beyond;
+	int aliases; /* of such an object: bands on either side; 0 for all others */
 	/* Of the normal operator, instead of points: by which transforms are multiplied,
 	 * [group of columns][position][column]. */
 	float *spectrum;
@@ -66,6 +70,12 @@ static inline int64_t slice_of(const Batch *b, int l, int part)
 static inline float *cell_at(const Fourier *f, int64_t y, int64_t x)
 {
 	return f->grid + (y * f->pitch + x) * 2 * f->pairs;
+}
+
+/* From one point of a view to the next along an axis, in cells. */
+static inline double step_of(const Fourier *f, int axis, int64_t view)
+{
+	return f->views[view].column[axis] * (double)f->axis[axis].size / (double)f->period;
 }
 
 /* Rows or columns of cells in one transform. */
@@ -103,6 +113,15 @@ tomos_status fourier_memory(Fourier *f, int64_t grid_rows, int64_t row);
 
 void fourier_release(Fourier *f);
 
+/* The tiles of an axis, and the points of all views in them. */
+tomos_status axis_tiles(FourierAxis *axis);
 tomos_status axis_ranges(Fourier *f, int which);
+
+/* Points beyond the detector's band (fourier_aliases.c); alias_points adds those of a view to the
+ * tile with these indices, whose rows are `stride` floats apart. */
+tomos_status aliases_open(Fourier *f);
+void aliases_close(Fourier *beyond);
+bool alias_points(
+	const Batch *b, const int64_t index[2], int64_t stride, int64_t view, float *data);
 
 #endif

@@ -5,7 +5,7 @@
 
 enum { TILE = 64 };
 
-static tomos_status make_edges(FourierAxis *axis)
+tomos_status axis_tiles(FourierAxis *axis)
 {
 	axis->tiles = 2 * (int)max64(1, axis->size / (2 * TILE));
 	TRY(mem_alloc(&axis->edge, axis->tiles + 1, sizeof *axis->edge, "the tiles"));
@@ -25,11 +25,12 @@ static void range_tile(void *user, int64_t tile)
 	const Fourier *f = r->f;
 	const FourierAxis *axis = &f->axis[r->axis];
 	PointRange *to = axis->ranges + tile * f->spec.count * 2 * axis->periods;
+	const int64_t top = f->top + f->aliases * f->period;
 	for (int64_t v = 0; v < f->spec.count; v++) {
-		double step = f->views[v].column[r->axis] * (double)axis->size / (double)f->period;
+		double step = step_of(f, r->axis, v);
 		for (int p = -axis->periods; p < axis->periods; p++) {
 			double shift = (double)(p * axis->size);
-			*to++ = window_points(&f->window, step, f->top,
+			*to++ = window_points(&f->window, step, top,
 				(double)axis->edge[tile] + shift,
 				(double)axis->edge[tile + 1] + shift);
 		}
@@ -42,9 +43,9 @@ tomos_status axis_ranges(Fourier *f, int which)
 	double most = 0;
 	for (int64_t v = 0; v < f->spec.count; v++)
 		most = fmax(most, fabs(f->views[v].column[which]));
-	TRY(make_edges(axis));
 	/* Points are up to most / 2 periods from the origin, and half a window further. */
-	axis->periods = (int)ceil(0.5 * most + (double)SPREAD_MOST / (double)axis->size);
+	axis->periods =
+		(int)ceil((0.5 + f->aliases) * most + (double)SPREAD_MOST / (double)axis->size);
 	TRY(mem_alloc(&axis->ranges, axis->tiles * f->spec.count * 2 * axis->periods,
 		sizeof *axis->ranges, "the points of the tiles"));
 	parallel_for(axis->tiles, range_tile, &(RangeTask){f, which});

@@ -164,7 +164,7 @@ void fourier_rows(const Batch *b, int64_t index, float *scratch)
 {
 	const Fourier *f = b->f;
 	const int group = group_of(f, f->rows);
-	float *factor = scratch + f->scratch_floats, *rows = factor + 2 * f->period;
+	float *factor = scratch + f->scratch_floats, *rows = factor + 2 * (2 * f->top + 1);
 	memset(scratch, 0, (size_t)fft_floats(f->rows) * sizeof *scratch);
 	for (int part = 0; b->direction == ADJOINT && part < 2; part++)
 		move_rows(b, index, part, rows, scratch);

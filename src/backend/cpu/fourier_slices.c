@@ -82,6 +82,13 @@ static void move_voxels(const Batch *b, int64_t z, int64_t y, float *row)
 	}
 	float *voxel = b->volume + (z * f->axis[1].n + y) * n, unit = f->axis[1].scale[y];
 	float *low = row + axis->size - half;
+	if (f->aliases > 0) {
+		for (int64_t i = 0; i < half; i++)
+			voxel[i] += low[i] * (unit * axis->scale[i]);
+		for (int64_t i = 0; i < rest; i++)
+			voxel[half + i] += row[i] * (unit * axis->scale[half + i]);
+		return;
+	}
 	if (b->direction == ADJOINT) {
 		for (int64_t i = 0; i < half; i++)
 			voxel[i] = low[i] * (unit * axis->scale[i]);

@@ -257,5 +257,5 @@ static tomos_status cuda_fourier_apply(
 extern "C" {
 extern const BackendFourier cuda_fourier;
 const BackendFourier cuda_fourier = {cuda_fourier_open, cuda_fourier_close, cuda_fourier_apply,
-	cuda_normal_open, cuda_normal_apply};
+	cuda_normal_open, cuda_normal_apply, false};
 }

@@ -298,4 +298,4 @@ static tomos_status opencl_fourier_apply(
 }
 
 const BackendFourier opencl_fourier = {opencl_fourier_open, opencl_fourier_close,
-	opencl_fourier_apply, opencl_normal_open, opencl_normal_apply};
+	opencl_fourier_apply, opencl_normal_open, opencl_normal_apply, false};

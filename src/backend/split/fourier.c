@@ -225,4 +225,4 @@ static tomos_status split_normal_apply(
 }
 
 const BackendFourier split_fourier = {split_fourier_open, split_fourier_close, split_fourier_apply,
-	split_normal_open, split_normal_apply};
+	split_normal_open, split_normal_apply, false};

@@ -20,8 +20,9 @@ INLINE void window_at(const SpreadWindow *w, const int taps, float fraction, flo
 {
 	const Eight t = (Eight){0} + (2 * fraction - 1);
 	for (int part = 0; part < taps; part += 8) {
-		Eight sum = EIGHT_FROM(w->polynomials[w->degree] + part);
-		for (int power = w->degree - 1; power >= 0; power--)
+		Eight sum = EIGHT_FROM(w->polynomials[SPREAD_DEGREE_OF(taps)] + part);
+#pragma GCC unroll 16
+		for (int power = SPREAD_DEGREE_OF(taps) - 1; power >= 0; power--)
 			sum = sum * t + EIGHT_FROM(w->polynomials[power] + part);
 		EIGHT_AT(weights + part) = sum;
 	}
@@ -35,12 +36,21 @@ typedef struct {
 	int64_t offset;
 } Point;
 
+/* The first cell of a point at `position`. Rounding, which differs between compilers, must not
+ * place a point on the edge of a tile before it: that is outside of the tile's memory. */
+INLINE double first_cell(const SpreadWindow *w, double position, double tile)
+{
+	double first = SPREAD_FIRST(w, position);
+	return first > tile ? first : tile;
+}
+
 INLINE void point_at(const SpreadWindow *w, const SpreadLine *line, int64_t m, const int taps,
 	const int lanes, Point *p)
 {
 	float weights[SPREAD_PITCH];
 	double x = (double)m * line->x, y = (double)m * line->y;
-	double first[2] = {SPREAD_FIRST(w, x), SPREAD_FIRST(w, y)};
+	double first[2] = {
+		first_cell(w, x, (double)line->first[0]), first_cell(w, y, (double)line->first[1])};
 	window_at(w, taps, (float)(first[0] - (x - 0.5 * taps)), weights);
 	window_at(w, taps, (float)(first[1] - (y - 0.5 * taps)), p->down);
 	p->offset = ((int64_t)first[1] - line->first[1]) * line->stride +
@@ -151,4 +161,29 @@ static void collect(const SpreadWindow *w, const SpreadLine *line, const float *
 		collect_lanes(w, line, tile, values, SPREAD_LANES);
 }
 
-const SpreadKernels LEVEL(spread_kernels) = {spread, collect};
+INLINE void alias_lanes(const SpreadAlias *alias, int64_t from, int64_t count, const float *values,
+	float *result, const int lanes)
+{
+	for (int64_t m = from; m < from + count; m++) {
+		const float *v = values + m * 2 * lanes;
+		const float ratio = (float)m / (float)(m + alias->shift);
+		const float c = ratio * ratio * alias->phase[0],
+			    s = ratio * ratio * alias->phase[1];
+		float *to = result + (m - from) * 2 * lanes;
+		for (int i = 0; i < lanes; i++) {
+			to[i] = v[i] * c - v[lanes + i] * s;
+			to[lanes + i] = v[i] * s + v[lanes + i] * c;
+		}
+	}
+}
+
+static void alias(const SpreadAlias *a, int lanes, int64_t from, int64_t count, const float *values,
+	float *result)
+{
+	if (lanes == 1)
+		alias_lanes(a, from, count, values, result, 1);
+	else
+		alias_lanes(a, from, count, values, result, SPREAD_LANES);
+}
+
+const SpreadKernels LEVEL(spread_kernels) = {spread, collect, alias};

@@ -18,12 +18,24 @@ typedef struct {
 	int64_t first[2], stride;
 } SpreadLine;
 
+/* Point m of the detector's band is repeated at m + shift, with (m / (m + shift))^2 times its
+ * value: linear interpolation has the transform sinc^2. Its phase is that of the origin of the
+ * slices, which is between two columns. */
+typedef struct {
+	int64_t shift;
+	float phase[2];
+} SpreadAlias;
+
 /* values[m] are the cells of the points; spread adds them to the tile, collect is the transpose. */
 typedef struct {
 	void (*spread)(const SpreadWindow *window, const SpreadLine *line, const float *values,
 		float *tile);
 	void (*collect)(const SpreadWindow *window, const SpreadLine *line, const float *tile,
 		float *values);
+	/* Values of `count` points of an alias: those of the detector's band, from point `from` of
+	 * it on, times the factors of the interpolation and of the period of the detector. */
+	void (*alias)(const SpreadAlias *alias, int lanes, int64_t from, int64_t count,
+		const float *values, float *result);
 } SpreadKernels;
 
 #endif
