@@ -13,7 +13,7 @@
 #define LEAST_PIVOT 1e-6 /* relative: below, a motion cannot be told from the others */
 
 typedef struct {
-	const tomos_op *A;
+	const tomos_op *P, *A; /* the projector; what the volume is projected from, P S */
 	const Space *X, *Y;
 	Space image, columns_space;
 	float scale;     /* of A */
@@ -157,8 +157,7 @@ static tomos_status vectors_new(const Joint *j, Vectors *v)
 	return mem_alloc(&v->pm, j->views * j->count, sizeof *v->pm, "the direction");
 }
 
-/* The change of the volume itself is not needed. */
-static tomos_status joint_solve(const Joint *j, Vectors *v, int64_t iterations, double *m)
+static tomos_status joint_solve(const Joint *j, Vectors *v, int64_t iterations, float *z, double *m)
 {
 	int64_t n = j->views * j->count;
 	double gamma, last, qq;
@@ -172,6 +171,7 @@ static tomos_status joint_solve(const Joint *j, Vectors *v, int64_t iterations, 
 			break;
 		double a = gamma / qq;
 		TRY(vector_axpy(j->Y, -(float)a, v->q, v->r));
+		TRY(vector_axpy(j->X, (float)a * j->scale, v->p, z));
 		for (int64_t k = 0; k < n; k++)
 			m[k] += a * v->pm[k];
 		last = gamma;
@@ -187,18 +187,19 @@ static tomos_status joint_open(Joint *j, const float *x, const double *direction
 {
 	TRY(vector_new(&j->columns, &j->columns_space, "derivatives along motions"));
 	TRY(mem_alloc(&j->scaling, j->views, MOTIONS * MOTIONS * sizeof(double), "scales"));
-	TRY(op_pose_along(j->A, x, directions, j->count, j->columns));
+	TRY(op_pose_along(j->P, x, directions, j->count, j->columns));
 	for (int64_t i = 0; i < j->views; i++)
 		TRY(scale_view(j, i));
 	return TOMOS_OK;
 }
 
-tomos_status align_step(const tomos_op *A, const float *x, const float *residual,
-	const double *directions, int count, int64_t iterations, double *steps)
+tomos_status align_step(const tomos_op *P, const tomos_op *A, const float *x, const float *residual,
+	const double *directions, int count, int64_t iterations, float *z, double *steps)
 {
 	const int64_t *shape = A->range.shape;
 	int64_t pixels = shape[1] * shape[2];
-	Joint j = {.A = A,
+	Joint j = {.P = P,
+		.A = A,
 		.X = &A->domain,
 		.Y = &A->range,
 		.image = {A->range.backend, {1, shape[1], shape[2]}, pixels, NULL},
@@ -213,7 +214,7 @@ tomos_status align_step(const tomos_op *A, const float *x, const float *residual
 	TRY_OR_DONE(vectors_new(&j, &v));
 	TRY_OR_DONE(scale_volume(&j, v.s, v.q));
 	TRY_OR_DONE(vector_copy(j.Y, residual, v.r));
-	TRY_OR_DONE(joint_solve(&j, &v, iterations, steps));
+	TRY_OR_DONE(joint_solve(&j, &v, iterations, z, steps));
 	for (int64_t i = 0; i < j.views; i++)
 		scale_motion(&j, i, false, steps + count * i);
 done:

@@ -1,12 +1,15 @@
 /* Alignment of views: the shift of each view along its columns and rows, and on request its roll
  * about the direction through the detector, from the projections alone.
  *
- * Reconstruction with the views as they are known so far alternates with a step of Gauss-Newton on
- * the motions and the volume together (align_step.c), from coarse pixels and voxels to fine ones.
- * Projections are binned and smoothed, so that coarse voxels can represent them: what they cannot
- * is taken for motion. Every reconstruction starts from zero and has few iterations; one that is
- * continued comes to fit the noise as well. Shifts that a motion of the object explains are not
- * determined by the data and removed. */
+ * Steps of Gauss-Newton on the motions and the volume together (align_step.c), from coarse pixels
+ * and voxels to fine ones; at each resolution the volume begins with a reconstruction of few
+ * iterations.
+ *
+ * What the volume cannot represent is taken for motion, and so is the error of interpolation
+ * between voxels, which depends on where the rays of a view pass. Hence voxels are half as wide as
+ * pixels and hold a smooth volume x = S z, which is close to linear between them and has no more
+ * freedom than the rays determine; binned projections are smoothed. Shifts that a motion of the
+ * object explains are not determined by the data and removed. */
 #include <math.h>
 #include <string.h>
 #include "algo/align_step.h"
@@ -16,7 +19,8 @@
 enum {
 	SMALLEST = 16,
 	LARGEST_COLUMNS = 256,
-	SMOOTHING = 2 /* passes of (1, 2, 1) / 4 along rows and columns */
+	SMOOTHING = 1, /* passes of (1, 2, 1) / 4 along rows and columns */
+	FINER = 2      /* voxels per pixel */
 };
 
 typedef struct {
@@ -216,8 +220,8 @@ static tomos_grid bin_grid(const Align *a)
 	for (int k = 0; k < 3; k++) {
 		double centre = g.first[k] + 0.5 * (double)(g.n[k] - 1) * g.step[k];
 		if (g.n[k] > 1) {
-			g.n[k] = max64(1, (g.n[k] + a->bin - 1) / a->bin);
-			g.step[k] *= (double)a->bin;
+			g.n[k] = FINER * max64(1, (g.n[k] + a->bin - 1) / a->bin);
+			g.step[k] *= (double)a->bin / FINER;
 		}
 		g.first[k] = centre - 0.5 * (double)(g.n[k] - 1) * g.step[k];
 	}
@@ -228,8 +232,16 @@ static tomos_grid bin_grid(const Align *a)
 
 typedef struct {
 	tomos_array b, x;
-	tomos_op *op;
+	tomos_op *P, *S, *A; /* A = P S: projections of the smoothed volume */
 } Round;
+
+static void round_close(Round *round)
+{
+	tomos_op_free(round->A);
+	tomos_op_free(round->S);
+	tomos_op_free(round->P);
+	round->A = round->S = round->P = NULL;
+}
 
 static tomos_status round_open(const Align *a, Round *round)
 {
@@ -240,31 +252,37 @@ static tomos_status round_open(const Align *a, Round *round)
 	tomos_geometry_free(moved);
 	if (status != TOMOS_OK)
 		return status;
-	status = tomos_op_projector(&round->op, a->backend, &grid, binned, NULL);
+	status = tomos_op_projector(&round->P, a->backend, &grid, binned, NULL);
 	tomos_geometry_free(binned);
-	return status;
+	if (status != TOMOS_OK)
+		return status;
+	TRY(op_smooth(&round->S, &round->P->domain));
+	return tomos_op_product(&round->A, round->P, round->S);
 }
 
 static tomos_status round_step(Align *a, const Round *round)
 {
-	const Space *domain = &round->op->domain, *range = &round->op->range;
-	Vector x = {0}, b = {0};
-	float *residual = NULL;
+	const Space *domain = &round->A->domain, *range = &round->A->range;
+	Vector z = {0}, b = {0};
+	float *residual = NULL, *x = NULL;
 	tomos_status status;
-	TRY_OR_DONE(vector_borrow(&x, domain, &round->x, VECTOR_IN, "the volume"));
+	TRY_OR_DONE(vector_borrow(&z, domain, &round->x, VECTOR_IN_OUT, "the volume"));
 	TRY_OR_DONE(vector_borrow(&b, range, &round->b, VECTOR_IN, "the projections"));
 	TRY_OR_DONE(vector_new(&residual, range, "the residual"));
-	TRY_OR_DONE(op_forward(round->op, x.data, residual));
+	TRY_OR_DONE(vector_new(&x, domain, "the smoothed volume"));
+	TRY_OR_DONE(op_forward(round->S, z.data, x));
+	TRY_OR_DONE(op_forward(round->P, x, residual));
 	TRY_OR_DONE(vector_xpay(range, b.data, -1, residual));
 	TRY_OR_DONE(set_directions(a));
-	TRY_OR_DONE(align_step(round->op, x.data, residual, a->directions, motion_count(a),
-		a->options.round_iterations, a->steps));
+	TRY_OR_DONE(align_step(round->P, round->A, x, residual, a->directions, motion_count(a),
+		a->options.round_iterations, z.data, a->steps));
 	take_steps(a);
 done:
 	vector_free(residual, range);
-	(void)vector_return(&x, domain, VECTOR_IN);
+	vector_free(x, domain);
 	(void)vector_return(&b, range, VECTOR_IN);
-	return status;
+	tomos_status returned = vector_return(&z, domain, VECTOR_IN_OUT);
+	return status == TOMOS_OK ? returned : status;
 }
 
 static tomos_status tell(Align *a)
@@ -277,18 +295,18 @@ static tomos_status tell(Align *a)
 	return TOMOS_OK;
 }
 
-static tomos_status round_run(Align *a, Round *round)
+static tomos_status round_run(Align *a, Round *round, bool first)
 {
 	tomos_algebraic_options o = tomos_algebraic_defaults();
 	o.iterations = (a->options.round_iterations + 1) / 2; /* the step continues it */
-	TRY(round_open(a, round));
-	tomos_status status = TOMOS_OK;
-	memset(round->x.data, 0, (size_t)round->op->domain.count * sizeof(float));
-	TRY_OR_DONE(tomos_reconstruct(round->op, "cgls", &round->b, &round->x, &o, NULL));
+	tomos_status status;
+	TRY_OR_DONE(round_open(a, round));
+	if (first)
+		TRY_OR_DONE(tomos_reconstruct(round->A, "cgls", &round->b, &round->x, &o, NULL));
 	TRY_OR_DONE(round_step(a, round));
 	status = tell(a);
 done:
-	tomos_op_free(round->op);
+	round_close(round);
 	return status;
 }
 
@@ -298,17 +316,17 @@ static tomos_status level_run(Align *a)
 	tomos_grid grid = bin_grid(a);
 	int64_t rows = a->scan->rows / bin_rows(a), columns = a->scan->columns / a->bin;
 	int64_t views = a->scan->count, voxels = grid.n[0] * grid.n[1] * grid.n[2];
-	Round round = {.op = NULL};
+	Round round = {.P = NULL};
 	float *b = NULL, *x = NULL;
 	tomos_status status;
 	TRY_OR_DONE(mem_alloc(&b, views * rows * columns, sizeof *b, "binned projections"));
-	TRY_OR_DONE(mem_alloc(&x, voxels, sizeof *x, "a volume"));
+	TRY_OR_DONE(mem_zeroed(&x, voxels, sizeof *x, "a volume"));
 	round.b = tomos_array_of(b, views, rows, columns);
 	round.x = tomos_array_of(x, grid.n[2], grid.n[1], grid.n[0]);
 	BinTask task = {a, rows, columns, b};
 	parallel_for(views, bin_task, &task);
 	for (int64_t i = 0; i < a->options.rounds; i++)
-		TRY_OR_DONE(round_run(a, &round));
+		TRY_OR_DONE(round_run(a, &round, i == 0));
 done:
 	mem_free(b);
 	mem_free(x);

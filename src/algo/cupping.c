@@ -4,12 +4,13 @@
  * M. Kachelriess, K. Sourbelle, W. A. Kalender 2006: the slice is linear in the coefficients of the
  * polynomial, so each power of the line integrals is reconstructed once, and least squares give the
  * combination that is closest to an object of constant attenuation in air. Voxels of denser
- * materials are left out.
+ * materials are left out, and rays through metal are replaced: streaks are not cupping.
  */
 #include <math.h>
 #include <string.h>
 #include "algo/analytic.h"
 #include "algo/classes.h"
+#include "algo/metal.h"
 #include "base/solve.h"
 
 enum { WIDE = 256, VIEWS = 360, TERMS = 8, AROUND = 2, LEAST_VOXELS = 40 };
@@ -23,7 +24,7 @@ typedef struct {
 	tomos_geometry *scan;
 	tomos_grid grid;
 	int64_t values, voxels;
-	double most;         /* largest line integral */
+	double most, metal;  /* largest line integral, and that through metal */
 	float *p, *work;     /* line integrals, and a function of them */
 	float *image[TERMS]; /* reconstructed */
 	unsigned char *raw, *class;
@@ -61,8 +62,28 @@ static void slice_fill(Slice *s, const tomos_array *data, int64_t row, int64_t s
 		for (int64_t k = 0; k < bin; k++)
 			sum += (double)from[k * data->stride[2]];
 		s->p[i] = (float)(sum / (double)bin);
-		s->most = fmax(s->most, (double)s->p[i]);
 	}
+}
+
+static tomos_status find_most(Slice *s)
+{
+	s->most = 0;
+	for (int64_t i = 0; i < s->values; i++)
+		s->most = fmax(s->most, (double)s->p[i]);
+	return s->most > 0 ? TOMOS_OK
+			   : fail(TOMOS_BAD_VALUE, "the row of the scan has no object in it");
+}
+
+static tomos_status remove_metal(Slice *s)
+{
+	tomos_analytic_options how = tomos_analytic_defaults();
+	Metal *metal;
+	how.padding = "ellipse";
+	s->metal = s->most;
+	TRY(metal_open(&metal, "fbp", s->backend, s->scan, &how));
+	tomos_status status = metal_reduce(metal, s->p);
+	metal_close(metal);
+	return status == TOMOS_OK ? find_most(s) : status;
 }
 
 static void slice_free(Slice *s)
@@ -105,8 +126,7 @@ static tomos_status slice_open(Slice *s, tomos_backend *backend, const tomos_geo
 	TRY(tomos_grid_for(&s->grid, s->scan, NULL));
 	TRY(slice_memory(s, images));
 	slice_fill(s, data, geom_source_row(scan), step, bin);
-	return s->most > 0 ? TOMOS_OK
-			   : fail(TOMOS_BAD_VALUE, "the row of the scan has no object in it");
+	return find_most(s);
 }
 
 /* Whether all views see the voxel. */
@@ -233,12 +253,13 @@ static bool fit(const Slice *s, int terms, double level, double *c)
 	return true;
 }
 
-/* The highest degree whose polynomial increases; the others are 0. */
+/* The highest degree whose polynomial increases, also for rays through metal: otherwise their line
+ * integrals would become small or negative. The other coefficients are 0. */
 static void fit_terms(const Slice *s, int terms, double level, double *c)
 {
 	for (; terms > 1; terms--) {
 		memset(c, 0, TERMS * sizeof *c);
-		if (fit(s, terms, level, c) && polynomial_increases(c, terms, 1))
+		if (fit(s, terms, level, c) && polynomial_increases(c, terms, s->metal / s->most))
 			return;
 	}
 	memset(c, 0, TERMS * sizeof *c);
@@ -308,6 +329,8 @@ tomos_status tomos_hardening_find(double *coefficients, int64_t count, double qu
 		return fail(TOMOS_BAD_VALUE, "%lld coefficients of a polynomial: 1 to %d",
 			(long long)count, TERMS - 1);
 	tomos_status status = slice_open(&s, backend, scan, integrals, (int)count + 1);
+	if (status == TOMOS_OK)
+		status = remove_metal(&s);
 	if (status == TOMOS_OK)
 		status = find_polynomial(&s, (int)count, coefficients, quality);
 	slice_free(&s);

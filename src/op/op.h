@@ -201,6 +201,8 @@ tomos_status op_weighted(
 	tomos_op **op, const tomos_op *inner, const float *rays, const float *voxels);
 /* Forward differences along x and y (2 parts), or x, y and z (3): a field [part][z][y][x]. */
 tomos_status op_gradient(tomos_op **op, const Space *space, int parts);
+/* (1, 4, 6, 4, 1) / 16 along each axis, of volumes that end in air. */
+tomos_status op_smooth(tomos_op **op, const Space *space);
 
 /* An array of the caller as a vector of the space: used directly if the backend can, else copied to
  * its memory, and back by vector_return. The array is checked; messages call it `name`. */

@@ -107,7 +107,7 @@ typedef struct {
 	void *own; /* data of the method */
 } RingJob;
 /* The method that sees all rows of the data, and the rows and columns around each that it needs. */
-enum { RING_PIXELS_REACH = 6 };
+enum { RING_PIXELS_REACH = 12 };
 tomos_status ring_pixels(const tomos_array *data);
 /* Checks the options of the method, by its number among the values of the option. */
 tomos_status rings_check(const tomos_prep_options *o, int64_t views, int64_t columns, int *method);

@@ -5,23 +5,26 @@
  * of seven pixels through the pixel are compared in eight directions. In the most uniform of them,
  * which follows edges of the object, the difference from the median of the line is taken. The
  * offset is the median of these differences over the views, in which details of the object move.
- * Columns and rows that are wrong as a whole look like edges and remain: the other methods remove
- * columns.
+ *
+ * A column that is wrong as a whole looks like an edge there, and is removed before: in the median
+ * of the views, it differs from the columns beside it in most of the rows around.
  */
 #include "prep/four.h"
 #include "prep/prep.h"
 
 enum {
-	HALF = RING_PIXELS_REACH / 2, /* of a line; steps are up to two rows or columns */
+	AROUND = RING_PIXELS_REACH / 2, /* rows on either side: for columns, then for pixels */
+	HALF = AROUND / 2,              /* of a line; steps are up to two rows or columns */
 	LINE = 2 * HALF + 1,
-	LINES = 2 * RING_PIXELS_REACH + 1, /* rows around a pixel */
-	MOST_VIEWS = 256,                  /* are enough for the median */
+	LINES = 2 * AROUND + 1, /* rows around a pixel */
+	MOST_VIEWS = 256,       /* are enough for the median */
 	DIRECTIONS = 8
 };
 
 typedef struct {
 	const tomos_array *data;
 	int64_t views, width; /* that are compared; floats of a padded row */
+	float *differences;   /* from the columns beside, [row][column] */
 	float *offsets;       /* [row][column] */
 } Pixels;
 
@@ -74,12 +77,11 @@ static void get_rows(const Pixels *p, int64_t view, int64_t row, float *lines)
 {
 	const int64_t columns = p->data->shape[2];
 	for (int64_t k = 0; k < LINES; k++, lines += p->width) {
-		int64_t at = index_mirrored(row + k - RING_PIXELS_REACH, p->data->shape[1]);
-		row_get(p->data, view, at, lines + RING_PIXELS_REACH);
-		for (int64_t c = -RING_PIXELS_REACH; c < p->width - RING_PIXELS_REACH; c++)
+		int64_t at = index_mirrored(row + k - AROUND, p->data->shape[1]);
+		row_get(p->data, view, at, lines + AROUND);
+		for (int64_t c = -AROUND; c < p->width - AROUND; c++)
 			if (c < 0 || c >= columns)
-				lines[RING_PIXELS_REACH + c] =
-					lines[RING_PIXELS_REACH + index_mirrored(c, columns)];
+				lines[AROUND + c] = lines[AROUND + index_mirrored(c, columns)];
 	}
 }
 
@@ -91,7 +93,7 @@ static void find_offsets(const void *user, int64_t row, float *scratch)
 	float *found = scratch + LINES * p->width, *list = found + p->views * p->width;
 	for (int64_t i = 0; i < p->views; i++) {
 		get_rows(p, i * all / p->views, row, scratch);
-		const float *at = scratch + RING_PIXELS_REACH * (p->width + 1);
+		const float *at = scratch + AROUND * (p->width + 1);
 		for (int64_t c = 0; c < columns; c += LANES)
 			*(Four *)(found + i * p->width + c) = differences(at + c, p->width);
 	}
@@ -99,6 +101,45 @@ static void find_offsets(const void *user, int64_t row, float *scratch)
 		for (int64_t i = 0; i < p->views; i++)
 			list[i] = found[i * p->width + c];
 		p->offsets[row * columns + c] = median_many(list, p->views);
+	}
+}
+
+/* How far column c of a row differs from the columns beside it. */
+static float column_difference(const float *row, int64_t columns, int64_t c)
+{
+	float line[LINE];
+	for (int k = 0; k < LINE; k++)
+		line[k] = row[index_mirrored(c + k - HALF, columns)];
+	return row[c] - median_of(line, LINE);
+}
+
+/* Scratch memory: a row of all views, their median, and a list of views. */
+static void compare_columns(const void *user, int64_t row, float *scratch)
+{
+	const Pixels *p = user;
+	const int64_t columns = p->data->shape[2], all = p->data->shape[0];
+	float *middle = scratch + p->views * columns, *list = middle + columns;
+	for (int64_t i = 0; i < p->views; i++)
+		row_get(p->data, i * all / p->views, row, scratch + i * columns);
+	for (int64_t c = 0; c < columns; c++) {
+		for (int64_t i = 0; i < p->views; i++)
+			list[i] = scratch[i * columns + c];
+		middle[c] = median_many(list, p->views);
+	}
+	for (int64_t c = 0; c < columns; c++)
+		p->differences[row * columns + c] = column_difference(middle, columns, c);
+}
+
+static void find_columns(const void *user, int64_t row, float *scratch)
+{
+	const Pixels *p = user;
+	const int64_t rows = p->data->shape[1], columns = p->data->shape[2];
+	for (int64_t c = 0; c < columns; c++) {
+		for (int64_t k = 0; k < LINES; k++)
+			scratch[k] =
+				p->differences[index_mirrored(row + k - AROUND, rows) * columns +
+					       c];
+		p->offsets[row * columns + c] = median_of(scratch, LINES);
 	}
 }
 
@@ -114,17 +155,33 @@ static void subtract(const void *user, int64_t view, float *scratch)
 	}
 }
 
+static tomos_status remove_columns(Pixels *p)
+{
+	const int64_t *n = p->data->shape;
+	TRY(mem_alloc(&p->differences, n[1] * n[2], sizeof(float), "differences of columns"));
+	TRY(pieces_each(n[1], (p->views + 1) * n[2] + p->views, compare_columns, p));
+	TRY(pieces_each(n[1], LINES, find_columns, p));
+	return pieces_each(n[0], n[2], subtract, p);
+}
+
+static tomos_status remove_pixels(Pixels *p)
+{
+	const int64_t *n = p->data->shape;
+	TRY(pieces_each(n[1], (LINES + p->views) * p->width + p->views, find_offsets, p));
+	return pieces_each(n[0], n[2], subtract, p);
+}
+
 tomos_status ring_pixels(const tomos_array *data)
 {
 	const int64_t rows = data->shape[1], columns = data->shape[2];
 	Pixels p = {.data = data,
 		.views = min64(data->shape[0], MOST_VIEWS),
-		.width = (columns + 2 * RING_PIXELS_REACH + 2 * LANES) / LANES * LANES};
+		.width = (columns + 2 * AROUND + 2 * LANES) / LANES * LANES};
 	TRY(mem_alloc(&p.offsets, rows * columns, sizeof *p.offsets, "offsets of pixels"));
-	tomos_status status =
-		pieces_each(rows, (LINES + p.views) * p.width + p.views, find_offsets, &p);
+	tomos_status status = remove_columns(&p);
 	if (status == TOMOS_OK)
-		status = pieces_each(data->shape[0], columns, subtract, &p);
+		status = remove_pixels(&p);
+	mem_free(p.differences);
 	mem_free(p.offsets);
 	return status;
 }

@@ -2,18 +2,19 @@
  * parallel beam, cone beam and laminography; and shifts and rolls together. */
 #include "algo/align_scene.h"
 
-static Scene scene_of(const char *kind, double shift, double roll)
+static Scene scene_of(const char *kind, int size, double shift, double roll)
 {
-	Scene s = {.size = 48, .views = 60, .noise = 0.02, .shift = shift, .roll = roll};
+	Scene s = {.size = size, .views = 60, .noise = 0.02, .shift = shift, .roll = roll};
 	scene_open(&s, kind, "random");
 	return s;
 }
 
 static void shifts_of(const char *kind)
 {
-	Scene s = scene_of(kind, 2, 0);
+	Scene s = scene_of(kind, 32, 2, 0);
 	tomos_align_options o = tomos_align_defaults();
 	double error[4], limit = case_slow() ? 0.15 : 0.05;
+	o.rounds = 3;
 	if (case_slow()) /* sanitizers: no full resolution */
 		o.finest = 2;
 	scene_align(&s, &o);
@@ -46,17 +47,19 @@ static void shifts_laminography(void **state)
 	shifts_of("laminography");
 }
 
-/* Rolls of a small detector are uncertain: noise alone allows no better than about 0.01 degrees. */
+/* Noise alone leaves 0.0085 degrees of such a detector where the object is known, and about 0.016
+ * where it is not. */
 static void rolls_of(const char *kind)
 {
 	const double degree = acos(-1) / 180;
-	Scene s = scene_of(kind, 2, 0.5 * degree);
+	Scene s = scene_of(kind, 48, 2, 0.5 * degree);
 	tomos_align_options o = tomos_align_defaults();
 	double error[4];
 	o.fit_roll = 1;
 	scene_align(&s, &o);
 	scene_errors(&s, error);
-	assert_true(error[0] < 0.05 && error[1] < 0.05 && error[3] < 0.08 * degree);
+	assert_true(error[0] < 0.02 && error[1] < 0.01);
+	assert_true(error[2] < 0.03 * degree && error[3] < 0.025 * degree);
 	scene_free(&s);
 }
 
@@ -78,7 +81,7 @@ static void rolls_cone(void **state)
 static void poses(void **state)
 {
 	(void)state;
-	Scene s = scene_of("parallel", 1, 0);
+	Scene s = scene_of("parallel", 48, 1, 0);
 	tomos_align_options o = tomos_align_defaults();
 	double frame[3][3];
 	o.rounds = 1, o.round_iterations = 2, o.finest = 2;
@@ -102,7 +105,7 @@ static int stop(void *user, const char *stage, int64_t done, int64_t total, doub
 static void rejections(void **state)
 {
 	(void)state;
-	Scene s = scene_of("parallel", 1, 0);
+	Scene s = scene_of("parallel", 48, 1, 0);
 	tomos_align_options o = tomos_align_defaults();
 	int64_t total = 0;
 	tomos_progress progress = {stop, &total};
