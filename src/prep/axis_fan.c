@@ -1,5 +1,6 @@
 /* Rotation axis and direction of rotation of fan and cone beams, from opposite rays of the
  * midplane. */
+#include <math.h>
 #include "prep/opposite.h"
 
 enum { MOST_COLUMNS = 512 };
@@ -7,8 +8,9 @@ enum { MOST_COLUMNS = 512 };
 #define LEAST_BAND 2 /* rows */
 #define SURE 4       /* standard errors by which the other direction must be better, */
 #define CLEAR 0.8    /* or its residual relative to that of the given one */
-#define UNSURE 0.1   /* confidence */
-#define COMMON 0.01  /* columns: error that parts of the data have in common */
+#define SEEN 1e-3   /* residual by which it is better at least: that of round objects is rounding */
+#define UNSURE 0.1  /* confidence */
+#define COMMON 0.01 /* columns: error that parts of the data have in common */
 
 void axis_midplane(const Orbit *o, const double pose[POSE_COUNT], Line *line)
 {
@@ -60,28 +62,36 @@ static bool better(const PairFit *one, const PairFit *two)
 		sum += differences[b];
 	}
 	double error = axis_error(differences, NORMAL_BLOCKS);
+	if (one->solved && !(pow(one->residual, 2) - pow(two->residual, 2) > SEEN * SEEN))
+		return false;
 	return two->solved && (!one->solved || sum / NORMAL_BLOCKS > SURE * error ||
 				      two->residual < CLEAR * one->residual);
 }
 
+typedef struct {
+	bool reversed;
+	bool clear; /* one direction is better than the other */
+} Direction;
+
 /* Both directions, or the one given. */
 static tomos_status try_line(
-	const AxisProblem *p, const Line *line, bool decide, AxisAnswer *answer, bool *reversed)
+	const AxisProblem *p, const Line *line, bool decide, AxisAnswer *answer, Direction *found)
 {
 	Opposite s;
 	PairFit fits[2];
 	AxisAnswer other = {0};
 	tomos_status status;
-	*reversed = false;
+	*found = (Direction){.clear = !decide};
 	TRY(opposite_make(&s, p, line, MOST_COLUMNS));
 	TRY_OR_DONE(try_direction(&s, p, p->orbit->mirror, answer, &fits[0]));
 	if (decide) {
 		TRY_OR_DONE(try_direction(&s, p, -p->orbit->mirror, &other, &fits[1]));
-		*reversed = other.likeness > answer->likeness && better(&fits[0], &fits[1]);
+		found->reversed = other.likeness > answer->likeness && better(&fits[0], &fits[1]);
+		found->clear = found->reversed || better(&fits[1], &fits[0]);
 	}
-	if (*reversed)
+	if (found->reversed)
 		*answer = other;
-	if (!fits[*reversed].solved)
+	if (!fits[found->reversed].solved)
 		status = fail(TOMOS_BAD_VALUE,
 			"no ray of the %lld views is measured from both sides: the axis cannot be "
 			"found from them",
@@ -92,22 +102,25 @@ done:
 }
 
 /* Where there is little in the midplane, more rows are averaged: their rays do not quite meet, but
- * show the axis. */
+ * show the axis and the direction. */
 tomos_status axis_fan(const AxisProblem *p, bool decide, AxisAnswer *answer, bool *reversed)
 {
 	Line line;
+	Direction found, wide;
 	choose_line(p, &line);
-	TRY(try_line(p, &line, decide, answer, reversed));
-	while (answer->confidence < UNSURE && 2 * line.reach < p->data->shape[1] - 1) {
+	TRY(try_line(p, &line, decide, answer, &found));
+	while ((answer->confidence < UNSURE || !found.clear) && line.reach > 0 &&
+		2 * line.reach < p->data->shape[1] - 1) {
 		AxisAnswer wider;
-		bool opposite;
 		line.reach *= 2;
-		TRY(try_line(p, &line, decide, &wider, &opposite));
-		if (wider.confidence > answer->confidence) {
+		TRY(try_line(p, &line, decide, &wider, &wide));
+		bool other = !found.clear && wide.clear && wide.reversed != found.reversed;
+		if (other || (answer->confidence < UNSURE && wider.confidence > answer->confidence))
 			*answer = wider;
-			*reversed = opposite;
-		}
+		if (wide.clear && !found.clear)
+			found = wide;
 	}
+	*reversed = found.reversed;
 	axis_settle(p, answer);
 	return TOMOS_OK;
 }

@@ -116,6 +116,18 @@ bool normal_solve(const Normal blocks[NORMAL_BLOCKS], unsigned free, double step
 	return true;
 }
 
+void normal_bound(
+	const Normal blocks[NORMAL_BLOCKS], unsigned free, double squares, double out[NORMAL_MOST])
+{
+	Normal all = sum_of(blocks);
+	Solver s;
+	memset(out, 0, NORMAL_MOST * sizeof *out);
+	if (!prepare(&s, &all, free))
+		return;
+	for (int i = 0; i < s.count; i++)
+		out[s.index[i]] = s.scale[i] * sqrt(fmax(s.inverse[i][i], 0) * squares);
+}
+
 double normal_residual(const Normal blocks[NORMAL_BLOCKS])
 {
 	Normal all = sum_of(blocks);

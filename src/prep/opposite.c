@@ -66,17 +66,6 @@ static double rise_weight(const Line *line, int64_t by)
 	return m > 0 && !line->alike ? 3 * (double)by / (m * (m + 1) * (2 * m + 1)) : 0;
 }
 
-/* Variance of the derivative from white noise, relative to that of the value. */
-static double rise_noise(const Line *line)
-{
-	double value = 0, rise = 0;
-	for (int64_t by = -line->reach; by <= line->reach; by++) {
-		value += pow(row_weight(line, by), 2);
-		rise += pow(rise_weight(line, by), 2);
-	}
-	return rise / value;
-}
-
 static void take_group(const void *user, int64_t group, float *scratch)
 {
 	const Source *s = ((const Source *const *)user)[0];
@@ -225,7 +214,6 @@ tomos_status opposite_make(
 	tomos_status status;
 	*s = (Opposite){.bin = (p->data->shape[2] + most_columns - 1) / most_columns};
 	s->columns = p->data->shape[2] / s->bin;
-	s->noise = rise_noise(line);
 	g.groups = (all + g.together - 1) / g.together;
 	TRY_OR_DONE(axis_sort(p, &sorted, &step));
 	s->full = axis_full_turn(sorted, all, step);

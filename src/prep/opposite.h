@@ -11,7 +11,6 @@
 typedef struct {
 	int64_t views, columns, bin;
 	double step;   /* radians from view to view */
-	double noise;  /* of `rises`, relative to that of `lines`: ratio of the variances */
 	bool full;     /* the views cover a full turn, and the last is followed by the first */
 	float *lines;  /* [column][view], smoothed */
 	float *slopes; /* likewise: derivatives along the columns */
@@ -35,13 +34,13 @@ void opposite_free(Opposite *s);
 bool opposite_shift(const Opposite *s, double angle, int way, int64_t *by, double *part);
 
 /* The result of a fit to pairs of opposite rays: the axis in columns of the data, swivel, scale,
- * and how the line has to be moved, in rows at the axis and in rows per column. `sign` is -1 where
+ * and how the line has to be rotated, in rows per column. `sign` is -1 where
  * columns and angles increase in opposite directions. */
-enum { PAIR_AXIS, PAIR_SWIVEL, PAIR_SCALE, PAIR_ROW, PAIR_SLOPE, PAIR_COUNT };
+enum { PAIR_AXIS, PAIR_SWIVEL, PAIR_SCALE, PAIR_SLOPE, PAIR_COUNT };
 typedef struct {
 	double value[PAIR_COUNT];
 	double covariance[NORMAL_MOST][NORMAL_MOST];
-	double noise;                 /* its share in the derivatives by PAIR_ROW */
+	double common[PAIR_COUNT];    /* most that errors of a column in all rays would change */
 	double residual;              /* norm of the differences, relative to that of the rays */
 	double blocks[NORMAL_BLOCKS]; /* its square in sectors of the half turn */
 	bool solved;                  /* false: there are no pairs, or they say nothing */

@@ -131,7 +131,6 @@ static void derivatives(const Pairs *p, double x, double out[PAIR_COUNT][TERMS])
 	place(p, p->value, x, at);
 	for (int side = 0; side < 2; side++) {
 		double sign = side ? -1 : 1;
-		out[PAIR_ROW][RISE_HERE + side] = sign;
 		out[PAIR_SLOPE][RISE_HERE + side] = sign * (at[side] - p->value[PAIR_AXIS]);
 	}
 	for (int k = 0; k < COUNT(by); k++) {
@@ -164,8 +163,7 @@ static void add_equations(const Pairs *p, Normal blocks[NORMAL_BLOCKS])
 			one[TERMS] = {1}; /* of the difference on the moved line */
 		derivatives(p, pair_x(pair), d);
 		for (int k = RISE_HERE; k <= RISE_THERE; k++)
-			one[k] = p->value[PAIR_ROW] * d[PAIR_ROW][k] +
-				 p->value[PAIR_SLOPE] * d[PAIR_SLOPE][k];
+			one[k] = p->value[PAIR_SLOPE] * d[PAIR_SLOPE][k];
 		for (int b = 0; b < NORMAL_BLOCKS; b++) {
 			double(*gram)[TERMS] = p->gram[pair][b];
 			for (int i = 0; i < PAIR_COUNT; i++) {
@@ -181,8 +179,8 @@ static void add_equations(const Pairs *p, Normal blocks[NORMAL_BLOCKS])
 
 /* ---- the fit --------------------------------------------------------------------------------- */
 
-/* The largest step of an iteration: columns, radians, parts of the distance, rows. */
-static const double longest[PAIR_COUNT] = {2, 0.05, 0.05, 2, 0.02};
+/* The largest step of an iteration: columns, radians, parts of the distance, rows per column. */
+static const double longest[PAIR_COUNT] = {2, 0.05, 0.05, 0.02};
 
 static bool take_step(Pairs *p, const double step[NORMAL_MOST])
 {
@@ -195,6 +193,16 @@ static bool take_step(Pairs *p, const double step[NORMAL_MOST])
 		small = small && fabs(step[k]) < 2e-4 * longest[k];
 	}
 	return small;
+}
+
+/* Sum of squares of what a move by a column changes. */
+static double slopes_energy(const Pairs *p)
+{
+	double sum = 0;
+	for (int64_t pair = 0; pair < p->count; pair++)
+		for (int b = 0; b < NORMAL_BLOCKS; b++)
+			sum += p->gram[pair][b][HERE][HERE] + p->gram[pair][b][THERE][THERE];
+	return sum;
 }
 
 static tomos_status iterate(Pairs *p, unsigned free, PairFit *fit)
@@ -210,12 +218,9 @@ static tomos_status iterate(Pairs *p, unsigned free, PairFit *fit)
 			break;
 	}
 	fit->residual = normal_residual(blocks);
-	double squares = 0, size = 0;
-	for (int b = 0; b < NORMAL_BLOCKS; b++) {
-		squares += blocks[b].squares;
-		size += blocks[b].h[PAIR_ROW][PAIR_ROW];
-	}
-	fit->noise = size > 0 ? fmin(p->sinogram->noise * squares / size, 1) : 1;
+	double common[NORMAL_MOST];
+	normal_bound(blocks, free, slopes_energy(p), common);
+	memcpy(fit->common, common, sizeof fit->common);
 	for (int b = 0; b < NORMAL_BLOCKS; b++)
 		fit->blocks[b] = blocks[b].energy > 0 ? blocks[b].squares / blocks[b].energy : 0;
 	return TOMOS_OK;
@@ -235,6 +240,8 @@ tomos_status opposite_fit(
 	memcpy(fit->value, p.value, sizeof p.value);
 	fit->value[PAIR_AXIS] = (p.value[PAIR_AXIS] + 0.5) * bin - 0.5;
 	fit->value[PAIR_SLOPE] /= bin;
+	fit->common[PAIR_AXIS] *= bin;
+	fit->common[PAIR_SLOPE] /= bin;
 	for (int i = 0; i < NORMAL_MOST; i++) {
 		fit->covariance[PAIR_AXIS][i] *= bin;
 		fit->covariance[i][PAIR_AXIS] *= bin;

@@ -32,7 +32,7 @@ bool pose_offset(const Orbit *orbit, double axis);
  * residual: before the step. */
 typedef struct {
 	double step[NORMAL_MOST], covariance[NORMAL_MOST][NORMAL_MOST], residual;
-	bool solved;
+	bool solved, cut; /* cut: the object goes on beyond the rows (pose_step) */
 } PoseStep;
 tomos_status pose_step(const Coarse *c, tomos_backend *backend, const double pose[POSE_COUNT],
 	bool reversed, unsigned free, PoseStep *result);

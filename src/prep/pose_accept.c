@@ -10,35 +10,45 @@
  * row, which see another part of the object. */
 #define WORSE 1.005
 #define WORSE_ROW 1.5
+#define WITHOUT_SWIVEL 3
 /* Of a pose that is taken: it has to lower one of the residuals. */
 #define BETTER 0.995
+#define CLEARLY 0.9 /* of all rows, in which case pairs in another row are not compared */
 /* Residuals of projections that agree but for rounding, or that see nothing to compare. */
 #define AGREEING 1e-5
 
-/* What the projections contradict each other by: pairs of the midplane, and planes. The axis is
- * fitted to the pairs. */
+/* What the projections contradict each other by: pairs of the midplane, and all rows (in planes, or
+ * by what reconstruction leaves of them). The axis is fitted to the pairs. */
 typedef struct {
-	double pairs, planes; /* planes: 0 where there are none */
+	double pairs, rows; /* rows: 0 where they say nothing of the pose */
 } Contradiction;
+
+static tomos_status contradiction_of_rows(const Search *s, double *residual)
+{
+	const PoseProblem *p = s->problem;
+	const Coarse *coarse = s->planes ? &p->coarse[COARSE_PLANES] : &p->coarse[COARSE_REST];
+	double pose[POSE_COUNT];
+	PoseStep step = {.residual = 0};
+	if (s->planes || s->tilted)
+		coarse_pose(coarse, s->pose, pose);
+	if (s->planes)
+		TRY(epipolar_step(coarse, pose, s->reversed, 1u << POSE_AXIS, &step));
+	else if (s->tilted)
+		TRY(pose_step(coarse, p->backend, pose, s->reversed, 0, &step));
+	*residual = step.residual;
+	return TOMOS_OK;
+}
 
 static tomos_status contradiction(Search *s, Contradiction *c)
 {
 	Search pairs = *s;
-	double pose[POSE_COUNT];
-	PoseStep step = {.residual = 0};
 	TRY(fit_midplane(&pairs, 1u << PAIR_AXIS, &c->pairs));
 	if (pairs.error[POSE_AXIS] <
 		1.5 * s->error[POSE_AXIS]) { /* else planes gave a better one */
 		s->pose[POSE_AXIS] = pairs.pose[POSE_AXIS];
 		s->error[POSE_AXIS] = pairs.error[POSE_AXIS];
 	}
-	if (s->planes) {
-		const Coarse *coarse = &s->problem->coarse[COARSE_PLANES];
-		coarse_pose(coarse, s->pose, pose);
-		TRY(epipolar_step(coarse, pose, s->reversed, 1u << POSE_AXIS, &step));
-	}
-	c->planes = step.residual;
-	return TOMOS_OK;
+	return contradiction_of_rows(s, &c->rows);
 }
 
 /* Values that are not determined, or not off by much, are as given. The error of the latter
@@ -72,18 +82,28 @@ static void take_given(Search *s)
 }
 
 /* Whether the scan prefers what was found: one residual is lower, none is higher. Pairs in another
- * row see another part of the object, so there the planes decide. */
+ * row see another part of the object, so there all rows decide. */
 static bool is_better(const Search *s, const Search *given, const Contradiction *found,
 	const Contradiction *nominal)
 {
-	bool planes = nominal->planes > AGREEING && found->planes > 0,
-	     lower = planes && found->planes < BETTER * nominal->planes;
+	bool rows = nominal->rows > AGREEING && found->rows > 0,
+	     lower = rows && found->rows < BETTER * nominal->rows;
 	bool other_row = lower && fabs(s->pose[POSE_ROW] - given->pose[POSE_ROW]) > 1;
+	if (other_row && found->rows < CLEARLY * nominal->rows)
+		return true;
 	if (nominal->pairs < AGREEING || found->pairs < AGREEING)
 		return false;
 	return found->pairs <= (other_row ? WORSE_ROW : WORSE) * nominal->pairs &&
-	       found->planes <= WORSE * nominal->planes &&
+	       found->rows <= WORSE * nominal->rows &&
 	       (lower || found->pairs < BETTER * nominal->pairs);
+}
+
+/* What planes gave with a swivel that may be wrong is off by more than their blocks show. */
+static void enlarge_errors(Search *s)
+{
+	if (s->planes && isnan(s->error[POSE_SWIVEL]))
+		for (int k = 0; k < POSE_COUNT; k++)
+			s->error[k] *= WITHOUT_SWIVEL;
 }
 
 tomos_status search_accept(Search *s)
@@ -97,11 +117,16 @@ tomos_status search_accept(Search *s)
 	s->error[POSE_AXIS] = hypot(fmax(s->error[POSE_AXIS], given.error[POSE_AXIS]), moved);
 	if (all)
 		return TOMOS_OK;
+	double alone = given.error[POSE_AXIS];
 	take_given(&given);
 	TRY(contradiction(&given, &nominal));
-	if (is_better(s, &given, &found, &nominal))
+	if (is_better(s, &given, &found, &nominal)) {
+		enlarge_errors(s);
 		return TOMOS_OK;
+	}
 	given.after = nominal.pairs;
+	if (!isfinite(given.error[POSE_AXIS])) /* its row has no pairs */
+		given.error[POSE_AXIS] = alone;
 	*s = given;
 	return TOMOS_OK;
 }

@@ -6,36 +6,32 @@
 #include <string.h>
 #include "prep/pose_search.h"
 
-enum { ROUNDS = 4, ROW_STEPS = 4, MOST_COLUMNS = 512 };
-#define ROW_STEP 0.012 /* of the rows */
-#define CLEARLY 0.95   /* residual of a row that is preferred to one nearer to the middle */
-#define MOST_NOISE 0.7 /* share in the derivatives by the row */
-#define DOUBT 0.015    /* of the rows: error of a row that is not determined */
-#define POOR 0.02      /* residual above which only axis and roll are found */
-#define EMPTY 0.3      /* residual of pairs that are mostly noise */
+enum { ROUNDS = 2, MOST_COLUMNS = 512 };
+#define DOUBT 0.03 /* of the rows: error of a row that is not determined */
+#define LIKELY 0.1 /* scale of a detector, from pairs of a row that may not be the midplane */
+/* Errors of what all rows give, in averaged pixels: of the row, and at the edge of the detector. */
+#define COMMON_REST 0.5
+#define COMMON_REST_ROLL 0.1
+#define POOR 0.02 /* residual above which only axis and roll are found */
+#define EMPTY 0.3 /* residual of pairs that are mostly noise */
 /* Errors that all parts of the data have in common, for residuals up to GOOD. */
 #define GOOD 0.01
-#define COMMON_AXIS 0.01 /* columns of the scan */
-#define COMMON_ROW 0.5   /* rows */
-#define COMMON_ROLL 0.1  /* rows, at the edge of the detector */
-#define COMMON_SWIVEL 0.0005
-#define COMMON_SCALE 0.001
-
-enum { LINE_VALUES = 1u << PAIR_ROW | 1u << PAIR_SLOPE };
+#define MOST_GROWN 4         /* further residuals are noise */
+#define COMMON_AXIS 0.01     /* columns of the scan */
+#define COMMON_ROLL 0.1      /* rows, at the edge of the detector */
+#define COMMON_FAN 0.001     /* columns, of all rays: what they change swivel and scale by; */
+#define COMMON_FAN_FEW 0.004 /* of few pairs */
 
 /* ---- the midplane ---------------------------------------------------------------------------- */
 
 /* The values among `free` that the pairs determine. */
 static unsigned tight(const PairFit *fit, unsigned free)
 {
-	static const double loose[PAIR_COUNT] = {
-		HUGE_VAL, LOOSE_ANGLE, LOOSE_SCALE, LOOSE_ROW, LOOSE_ANGLE};
+	static const double loose[PAIR_COUNT] = {HUGE_VAL, LOOSE_ANGLE, LOOSE_SCALE, LOOSE_ANGLE};
 	unsigned kept = 0;
 	for (int k = 0; k < PAIR_COUNT; k++)
 		if (free >> k & 1 && deviation(fit->covariance[k][k]) < loose[k])
 			kept |= 1u << k;
-	if (fit->noise > MOST_NOISE)
-		kept &= ~(1u << PAIR_ROW);
 	return kept;
 }
 
@@ -81,20 +77,21 @@ static double roll_of_slope(const Search *s)
 
 static void take_pairs(Search *s, const PairFit *fit)
 {
-	static const int values[PAIR_COUNT] = {
-		POSE_AXIS, POSE_SWIVEL, POSE_SCALE, POSE_ROW, POSE_ROLL};
+	static const int values[PAIR_COUNT] = {POSE_AXIS, POSE_SWIVEL, POSE_SCALE, POSE_ROLL};
 	const Orbit *o = s->problem->orbit;
-	double roll = roll_of_slope(s), grown = pow(fmax(1, fit->residual / GOOD), 2);
-	const double unit[PAIR_COUNT] = {1, o->mirror, 1, 1, roll};
-	const double common[PAIR_COUNT] = {COMMON_AXIS, COMMON_SWIVEL, COMMON_SCALE, COMMON_ROW,
-		fabs(roll) * 2 * COMMON_ROLL / (double)o->columns};
+	double roll = roll_of_slope(s),
+	       grown = pow(fmin(fmax(1, fit->residual / GOOD), MOST_GROWN), 2);
+	const double unit[PAIR_COUNT] = {1, o->mirror, 1, roll};
+	double fan = s->few ? COMMON_FAN_FEW : COMMON_FAN;
+	const double common[PAIR_COUNT] = {COMMON_AXIS, fan * fit->common[PAIR_SWIVEL],
+		fan * fit->common[PAIR_SCALE], fabs(roll) * 2 * COMMON_ROLL / (double)o->columns};
 	for (int k = 0; k < PAIR_COUNT; k++) {
 		double value = unit[k] * fit->value[k];
-		if (isnan(fit->covariance[k][k]) && k >= PAIR_ROW)
+		if (isnan(fit->covariance[k][k]) && k == PAIR_SLOPE)
 			value = 0;
 		s->error[values[k]] =
 			hypot(unit[k] * sqrt(fit->covariance[k][k]), grown * common[k]);
-		s->pose[values[k]] = k >= PAIR_ROW ? s->pose[values[k]] + value : value;
+		s->pose[values[k]] = k == PAIR_SLOPE ? s->pose[values[k]] + value : value;
 		if ((k == PAIR_SWIVEL && s->error[values[k]] > LOOSE_ANGLE) ||
 			(k == PAIR_SCALE && s->error[values[k]] > LOOSE_SCALE)) {
 			s->pose[values[k]] = o->pose[values[k]];
@@ -130,29 +127,6 @@ tomos_status fit_midplane(Search *s, unsigned free, double *residual)
 	return TOMOS_OK;
 }
 
-/* The row around which pairs are most alike. */
-static tomos_status search_row(Search *s)
-{
-	Search best = *s;
-	double least = NAN, height = ROW_STEP * (double)s->problem->orbit->rows;
-	for (int k = 0; k <= 2 * ROW_STEPS; k++) { /* from the middle outwards */
-		int step = k % 2 ? (k + 1) / 2 : -k / 2;
-		Search here = *s;
-		double residual = NAN;
-		here.pose[POSE_ROW] += height * step;
-		for (int i = 0; i < 2; i++)
-			TRY(fit_midplane(&here, FAN_VALUES | 1u << PAIR_SLOPE, &residual));
-		s->before = k == 0 ? residual : s->before;
-		if (k == 0 || residual < CLEARLY * least) {
-			best = here;
-			least = residual;
-		}
-	}
-	best.before = s->before;
-	*s = best;
-	return TOMOS_OK;
-}
-
 /* ---- all rows -------------------------------------------------------------------------------- */
 
 /* The largest step of a value: the residual is far from linear in the slant. */
@@ -161,20 +135,25 @@ double search_largest_step(int value, const Orbit *coarse)
 	return value == POSE_ROW ? 0.1 * (double)coarse->rows : value == POSE_ROLL ? 0.1 : 0.05;
 }
 
-static tomos_status fit_rows(Search *s, unsigned free)
+/* What all rows say of row and roll, `aside` averaged pixels beside the row. */
+static tomos_status step_rows(const Search *s, double aside, PoseStep *step)
 {
 	const Coarse *c = &s->problem->coarse[COARSE_REST];
 	double pose[POSE_COUNT];
-	PoseStep step;
 	coarse_pose(c, s->pose, pose);
-	TRY(pose_step(c, s->problem->backend, pose, s->reversed, free, &step));
-	for (int k = 0; k < POSE_COUNT; k++) {
+	pose[POSE_ROW] += aside;
+	return pose_step(
+		c, s->problem->backend, pose, s->reversed, 1u << POSE_ROW | 1u << POSE_ROLL, step);
+}
+
+static void take_rows(Search *s, const PoseStep *step)
+{
+	const Coarse *c = &s->problem->coarse[COARSE_REST];
+	for (int k = POSE_ROW; k <= POSE_ROLL && step->solved; k++) {
 		double most = search_largest_step(k, &c->orbit);
-		if (free >> k & 1 && step.solved)
-			pose[k] += fmin(fmax(step.step[k], -most), most);
+		double unit = k == POSE_ROW ? (double)c->bin : 1;
+		s->pose[k] += unit * fmin(fmax(step->step[k], -most), most);
 	}
-	fine_pose(c, pose, s->pose);
-	return TOMOS_OK;
 }
 
 tomos_status search_report(const Search *s, int done)
@@ -187,95 +166,125 @@ tomos_status search_report(const Search *s, int done)
 	return TOMOS_OK;
 }
 
-/* Error of a row that pairs do not determine. */
-static double row_doubt(const Search *s)
+/* Swivel and scale from pairs of a row that may not be the midplane. */
+static tomos_status fit_likely(Search *s)
 {
-	return DOUBT * (double)s->problem->orbit->rows;
+	double given = s->problem->orbit->pose[POSE_SCALE];
+	TRY(fit_midplane(s, FAN_VALUES, &s->after));
+	if (fabs(s->pose[POSE_SCALE] - given) > LIKELY * given)
+		TRY(fit_midplane(s, FAN_VALUES & ~(1u << PAIR_SCALE), &s->after));
+	return TOMOS_OK;
 }
 
-/* Where pairs do not determine the row: errors of the other values are how far they follow it, and
- * those that follow it too far are as given. */
-static tomos_status doubt_row(Search *s)
+/* The roll from all rows, and the row where moving it changes what it is said to be: the step from
+ * beside it leads back only where more than noise and errors of the samples is left, and not those
+ * of an object that is cut. */
+static tomos_status find_midplane(Search *s)
 {
-	static const int values[] = {POSE_SWIVEL, POSE_SCALE, POSE_AXIS, POSE_ROLL};
-	static const double loose[] = {LOOSE_ANGLE, LOOSE_SCALE, HUGE_VAL, LOOSE_ANGLE};
-	double residual, error[POSE_COUNT];
-	unsigned free = FAN_VALUES | 1u << PAIR_SLOPE;
-	Search other = *s;
-	other.pose[POSE_ROW] += row_doubt(s);
-	TRY(fit_midplane(&other, free, &residual));
-	memcpy(error, s->error, sizeof error);
+	const Coarse *c = &s->problem->coarse[COARSE_REST];
+	double bin = (double)c->bin, edge = 0.5 * (double)c->orbit.columns,
+	       aside = 2 * ASIDE * edge;
+	PoseStep step, beside;
+	TRY(fit_likely(s));
+	TRY(step_rows(s, 0, &step));
+	take_rows(s, &step);
+	TRY(fit_likely(s));
+	TRY(step_rows(s, 0, &step));
+	TRY(step_rows(s, aside, &beside));
+	if (!step.solved || !beside.solved)
+		return TOMOS_OK;
+	double answer = (step.step[POSE_ROW] - beside.step[POSE_ROW]) / aside;
+	take_rows(s, &step);
+	s->tilted = true;
+	s->error[POSE_ROLL] =
+		hypot(deviation(step.covariance[POSE_ROLL][POSE_ROLL]), COMMON_REST_ROLL / edge);
+	s->error[POSE_ROW] = hypot(deviation(step.covariance[POSE_ROW][POSE_ROW]), COMMON_REST) *
+			     bin / fmin(answer, 1);
+	if (answer > LEAST_ANSWER && !step.cut)
+		return TOMOS_OK;
+	s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
+	s->error[POSE_ROW] = NAN;
+	return TOMOS_OK;
+}
+
+/* ---- without planes -------------------------------------------------------------------------- */
+
+/* Adds to the errors of what pairs give how far it follows the row, and leaves values as given that
+ * follow it too far. */
+static tomos_status doubt_row(Search *s, unsigned *free)
+{
+	static const int values[] = {POSE_AXIS, POSE_ROLL, POSE_SWIVEL, POSE_SCALE};
+	static const int pairs[] = {PAIR_AXIS, PAIR_SLOPE, PAIR_SWIVEL, PAIR_SCALE};
+	static const double loose[] = {HUGE_VAL, LOOSE_ANGLE, LOOSE_ANGLE, LOOSE_SCALE};
+	const Orbit *o = s->problem->orbit;
+	double row = s->error[POSE_ROW], far[POSE_COUNT] = {0}, residual;
+	for (int side = -1; side <= 1; side += 2) {
+		Search other = *s;
+		other.pose[POSE_ROW] += side * (isnan(row) ? DOUBT * (double)o->rows : row);
+		TRY(fit_midplane(&other, *free, &residual));
+		for (int k = 0; k < POSE_COUNT; k++)
+			far[k] = fmax(far[k], fabs(other.pose[k] - s->pose[k]));
+	}
 	for (int i = 0; i < COUNT(values); i++) {
 		int k = values[i];
-		error[k] = hypot(error[k], other.pose[k] - s->pose[k]);
-		if (error[k] < loose[i] || k == POSE_AXIS)
+		if (!(*free >> pairs[i] & 1))
 			continue;
-		error[k] = NAN;
-		s->pose[k] = s->problem->orbit->pose[k];
-		free &= ~(1u << (k == POSE_SWIVEL   ? PAIR_SWIVEL
-				  : k == POSE_SCALE ? PAIR_SCALE
-						    : PAIR_SLOPE));
+		s->error[k] = hypot(s->error[k], far[k]);
+		if (s->error[k] < loose[i])
+			continue;
+		s->pose[k] = o->pose[k];
+		s->error[k] = NAN;
+		*free &= ~(1u << pairs[i]);
 	}
-	error[POSE_ROW] = s->tilted ? row_doubt(s) : NAN;
-	if (!s->tilted)
-		s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
+	return TOMOS_OK;
+}
+
+/* The roll that is known better, of pairs and of all rows; pairs are fitted again on its line. */
+static tomos_status choose_roll(Search *s, const Search *rows, unsigned *free)
+{
+	if (!rows->tilted || s->error[POSE_ROLL] < rows->error[POSE_ROLL])
+		return TOMOS_OK;
+	s->pose[POSE_ROLL] = rows->pose[POSE_ROLL];
+	*free &= ~(1u << PAIR_SLOPE);
+	TRY(fit_midplane(s, *free, &s->after));
+	s->error[POSE_ROLL] = rows->error[POSE_ROLL];
+	return TOMOS_OK;
+}
+
+/* Where pairs are not much alike: only axis and roll. */
+static tomos_status refine_pairs(Search *s)
+{
+	const Search rows = *s;
+	unsigned free = FAN_VALUES | 1u << PAIR_SLOPE;
+	double error[POSE_COUNT];
+	for (int round = 0; round < ROUNDS; round++)
+		TRY(fit_midplane(s, free, &s->after));
+	if (s->after > POOR) {
+		free = 1u << PAIR_AXIS | 1u << PAIR_SLOPE;
+		TRY(fit_midplane(s, free, &s->after));
+	}
+	s->error[POSE_ROW] = rows.error[POSE_ROW];
+	TRY(choose_roll(s, &rows, &free));
+	s->error[POSE_ROW] = rows.error[POSE_ROW];
+	TRY(doubt_row(s, &free));
+	memcpy(error, s->error, sizeof error);
 	TRY(fit_midplane(s, free, &s->after));
 	memcpy(s->error, error, sizeof error);
 	return TOMOS_OK;
 }
 
-/* Where pairs are not much alike: only axis and roll. */
-static tomos_status keep_sure(Search *s)
-{
-	static const int unsure[] = {POSE_SLANT, POSE_SWIVEL, POSE_SCALE};
-	for (int i = 0; i < COUNT(unsure); i++) {
-		s->pose[unsure[i]] = s->problem->orbit->pose[unsure[i]];
-		s->error[unsure[i]] = NAN;
-	}
-	if (!s->tilted)
-		s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
-	TRY(fit_midplane(s, 1u << PAIR_AXIS | 1u << PAIR_SLOPE, &s->after));
-	s->error[POSE_ROW] = s->tilted ? row_doubt(s) : NAN;
-	return TOMOS_OK;
-}
-
-/* A first estimate of the midplane. */
-static tomos_status find_midplane(Search *s)
-{
-	tomos_status status = TOMOS_OK;
-	for (int i = 0; i < 2 && status == TOMOS_OK; i++) {
-		TRY(fit_midplane(s, FAN_VALUES, &s->after));
-		status = fit_rows(s, 1u << POSE_ROW | 1u << POSE_ROLL);
-	}
-	s->tilted = status == TOMOS_OK;
-	return status == TOMOS_UNSUPPORTED ? TOMOS_OK : status;
-}
-
-/* Without planes. */
-static tomos_status refine_pairs(Search *s)
-{
-	if (!s->tilted)
-		TRY(search_row(s));
-	for (int round = 0; round < ROUNDS; round++)
-		TRY(fit_midplane(s, FAN_VALUES | LINE_VALUES, &s->after));
-	if (s->after > POOR)
-		return keep_sure(s);
-	if (s->few || isnan(s->error[POSE_ROW]))
-		return doubt_row(s);
-	s->error[POSE_ROW] = fmax(s->error[POSE_ROW], row_doubt(s));
-	return TOMOS_OK;
-}
-
 static tomos_status refine(Search *s)
 {
-	TRY(fit_midplane(s, FAN_VALUES, &s->after));
+	TRY(fit_likely(s));
 	s->before = s->after;
 	if (!s->problem->coarse)
 		return TOMOS_OK;
 	TRY(refine_planes(s));
 	if (s->planes)
 		return TOMOS_OK;
-	TRY(find_midplane(s));
+	tomos_status status = find_midplane(s);
+	if (status != TOMOS_UNSUPPORTED)
+		TRY(status);
 	if (s->tilted)
 		TRY(refine_planes(s));
 	return s->planes ? TOMOS_OK : refine_pairs(s);

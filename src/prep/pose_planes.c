@@ -9,6 +9,8 @@
 #define COMMON_SCALE 160     /* divided by the square of the number of averaged columns */
 #define COMMON_ROW_SHORT 0.6 /* rows, of scans other than full turns */
 
+enum { LINES = 1u << POSE_AXIS | 1u << POSE_ROW | 1u << POSE_ROLL };
+
 /* Standard errors of what a step has given, in pixels of the scan; values that it does not
  * determine are as given. */
 static void plane_errors(Search *s, const Coarse *c, const PoseStep *step)
@@ -32,12 +34,26 @@ static void plane_errors(Search *s, const Coarse *c, const PoseStep *step)
 	}
 }
 
+/* Whether a step from beside the row leads back. Where what planes differ by is noise, or errors of
+ * the samples, steps are far too short, and so are their standard errors. */
+static tomos_status row_answers(const Search *s, const Coarse *c, const double pose[POSE_COUNT],
+	unsigned free, const PoseStep *here, bool *answers)
+{
+	double beside[POSE_COUNT], aside = ASIDE * (double)c->orbit.columns;
+	PoseStep step = {.solved = false};
+	memcpy(beside, pose, sizeof beside);
+	beside[POSE_ROW] += aside;
+	TRY(epipolar_step(c, beside, s->reversed, free, &step));
+	*answers = step.solved && here->step[POSE_ROW] - step.step[POSE_ROW] > LEAST_ANSWER * aside;
+	return TOMOS_OK;
+}
+
 /* The values in `free` from `steps` steps, the others as they are; nothing where the views have too
  * few planes in common that the detector sees as a whole. */
 static tomos_status fit_planes(Search *s, int scan, unsigned free, int steps)
 {
 	const Coarse *c = &s->problem->coarse[scan];
-	double pose[POSE_COUNT];
+	double pose[POSE_COUNT], start[POSE_COUNT];
 	PoseStep step = {.solved = false};
 	coarse_pose(c, s->pose, pose);
 	for (int i = 0; i < steps; i++) {
@@ -45,11 +61,16 @@ static tomos_status fit_planes(Search *s, int scan, unsigned free, int steps)
 		s->planes = step.solved && step.residual < UNLIKE;
 		if (!s->planes)
 			return TOMOS_OK;
+		memcpy(start, pose, sizeof start);
 		for (int k = 0; k < POSE_COUNT; k++) {
 			double most = search_largest_step(k, &c->orbit);
 			pose[k] += fmin(fmax(step.step[k], -most), most);
 		}
 	}
+	if (scan == COARSE_PLANES)
+		TRY(row_answers(s, c, start, free, &step, &s->planes));
+	if (!s->planes)
+		return TOMOS_OK;
 	fine_pose(c, pose, s->pose);
 	plane_errors(s, c, &step);
 	s->planes = scan == COARSE_REST || s->error[POSE_ROW] < LOOSE_ROW;
@@ -88,7 +109,6 @@ static tomos_status fit_fan(Search *s)
  * better. From few pixels to many: what few of them give is off by more than noise is. */
 tomos_status refine_planes(Search *s)
 {
-	enum { LINES = 1u << POSE_AXIS | 1u << POSE_ROW | 1u << POSE_ROLL };
 	static const int steps[COARSE_COUNT] = {3, 1, 1};
 	Search planes = *s, before = *s;
 	for (int scan = 0; scan < COARSE_COUNT; scan++) {

@@ -10,14 +10,19 @@
 #define LOOSE_SCALE 0.01
 #define LOOSE_ROW 2
 
+/* By how much the row is moved to see whether it comes back, of the averaged columns, and the least
+ * part of that way; what does not is 0 to 0.3 of it, what does 0.4 to 1. */
+#define ASIDE 0.02
+#define LEAST_ANSWER 0.35
+
 enum { FAN_VALUES = 1u << PAIR_AXIS | 1u << PAIR_SWIVEL | 1u << PAIR_SCALE };
 
 typedef struct {
 	const PoseProblem *problem;
 	double pose[POSE_COUNT], error[POSE_COUNT];
 	bool reversed;
-	bool few;    /* pairs, which tell little of the row */
-	bool tilted; /* all rows have given an estimate of the midplane */
+	bool few;    /* pairs, which say little of swivel and scale */
+	bool tilted; /* all rows have given the roll, and perhaps the row */
 	bool planes; /* so have planes that views have in common */
 	bool far;    /* planes give the distance of the detector, which pairs do not determine */
 	double before, after; /* residuals of pairs */

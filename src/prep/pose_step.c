@@ -25,6 +25,7 @@ typedef struct {
 	tomos_op *forward;
 	tomos_analytic_options how;
 	double rows[2];  /* rows in between count */
+	bool cut;        /* the object goes on beyond the rows */
 	float *places;   /* column and row of the detector for each pixel of the upright one */
 	float *moves[2]; /* of a value of the pose: columns and rows per unit */
 	float *data, *left, *volume, *projected;
@@ -194,6 +195,7 @@ static tomos_status take_step(Step *s, unsigned free, PoseStep *result)
 		add_view(s, v, free, &blocks[v * NORMAL_BLOCKS / views]);
 	result->solved = normal_solve(blocks, free, result->step, result->covariance);
 	result->residual = normal_residual(blocks);
+	result->cut = s->cut;
 	return TOMOS_OK;
 }
 
@@ -238,7 +240,8 @@ static void choose_rows(Step *s)
 	double ratio = (o->source - radius) / (o->source + radius);
 	s->rows[0] = MARGIN;
 	s->rows[1] = (double)(o->rows - 1 - MARGIN);
-	if (truncated(s->coarse, axis, true)) {
+	s->cut = truncated(s->coarse, axis, true);
+	if (s->cut) {
 		s->rows[0] = fmax(row - ratio * row, MARGIN);
 		s->rows[1] = fmin(row + ratio * ((double)(o->rows - 1) - row), s->rows[1]);
 	}

@@ -172,6 +172,8 @@ static void test_normal(void **state)
 	}
 	assert_true(claimed > 0.7 * scatter && claimed < 1.4 * scatter);
 	assert_false(normal_solve(blocks, 7, step, covariance));
+	normal_bound(blocks, 1, 9, step); /* residuals of 3 / sqrt(320) each, all of one sign */
+	assert_true(fabs(step[0] - 3 / sqrt(320)) < 1e-9 && step[2] == 0);
 }
 
 static void test_rejected(void **state)
@@ -236,14 +238,15 @@ static void test_pose(void **state)
 	cone_scene_free(&s);
 }
 
-/* Short scans and offset detectors with unknown row and roll: planes that views have in common,
- * and what reconstruction leaves of the projections, give both. */
+/* Short scans and offset detectors with unknown row and roll: planes that views have in common, and
+ * what reconstruction leaves of the projections of an object that ends within the rows, give both. */
 static void test_pose_arcs(void **state)
 {
 	static const struct {
 		ConeArc arc;
+		ConeObject object;
 		double roll, row;
-	} cases[] = {{ARC_SHORT, 0.003, 1.5}, {ARC_OFFSET, 0.005, 3}};
+	} cases[] = {{ARC_SHORT, OBJECT_SOLIDS, 0.003, 1.5}, {ARC_OFFSET, OBJECT_BALLS, 0.005, 3}};
 	(void)state;
 	for (int i = 0; i < COUNT(cases) && !CASE_SLOW; i++) {
 		ConeScene s = {.seed = 1,
@@ -251,7 +254,7 @@ static void test_pose_arcs(void **state)
 			.rows = 64,
 			.views = 96,
 			.arc = cases[i].arc,
-			.object = OBJECT_SOLIDS,
+			.object = cases[i].object,
 			.tilted = true,
 			.offset = 4};
 		cone_scene(&s);
@@ -307,6 +310,74 @@ static void test_right_pose(void **state)
 	tomos_phantom_free(phantom);
 }
 
+/* The scan of a named phantom, 64 columns wide, with the axis in this column and row. */
+static tomos_array phantom_scan(
+	const char *name, int64_t rows, double arc, double axis_row, tomos_geometry **scan)
+{
+	tomos_phantom *phantom;
+	tomos_scan_options o = tomos_scan_defaults();
+	OK(tomos_phantom_named(&phantom, name, NULL));
+	o.geometry = "cone", o.columns = 64, o.rows = rows, o.views = 120;
+	o.arc = arc * M_PI / 180, o.source_axis = (double[]){6}, o.source_axis_count = 1;
+	o.source_detector = (double[]){9}, o.source_detector_count = 1, o.pixel = 0.05;
+	o.axis_row = &axis_row, o.axis_row_count = 1;
+	OK(tomos_geometry_make(scan, &o));
+	tomos_array data =
+		tomos_array_of(malloc(sizeof(float) * (size_t)(120 * rows * 64)), 120, rows, 64);
+	OK(tomos_phantom_project(phantom, *scan, 1, &data));
+	tomos_phantom_free(phantom);
+	return data;
+}
+
+/* A row that is off by 15, and an object that is cut below: what the scan does not determine is as
+ * given, and what is said of the rest is true. */
+static void test_cut_object(void **state)
+{
+	static const double arcs[] = {360, 230};
+	(void)state;
+	for (int i = 0; i < (CASE_SLOW ? 1 : 2); i++) {
+		tomos_geometry *scan, *nominal, *fitted;
+		tomos_pose pose = {.bytes = sizeof pose};
+		tomos_array data = phantom_scan("shepp-logan", 64, arcs[i], 46.5, &scan), other;
+		other = phantom_scan("shepp-logan", 64, arcs[i], 31.5, &nominal);
+		OK(tomos_noise_gaussian(&data, 0.005, 5));
+		OK(tomos_pose_find(&pose, &fitted, NULL, &data, nominal, NULL, NULL));
+		for (int k = 0; k < POSE_COUNT; k++) {
+			const double truth[POSE_COUNT] = {31.5, 46.5, 0, 0, 0, 9};
+			printf("  arc %g value %d: %.4f, standard error %.4f\n", arcs[i], k,
+				pose.value[k], pose.error[k]);
+			assert_true(isnan(pose.error[k]) ||
+				    fabs(pose.value[k] - truth[k]) <= 4 * pose.error[k]);
+		}
+		assert_true(fabs(pose.value[POSE_SCALE] - 9) < 0.2);
+		free(data.data);
+		free(other.data);
+		tomos_geometry_free(scan);
+		tomos_geometry_free(nominal);
+		tomos_geometry_free(fitted);
+	}
+}
+
+/* A round object looks the same in both directions: that of the angles stays. Slices with fans of
+ * their own, two of them, are all that can be averaged. */
+static void test_round_object(void **state)
+{
+	(void)state;
+	tomos_geometry *scan;
+	tomos_axis axis = {.bytes = sizeof axis};
+	tomos_array data = phantom_scan("ball", 9, 360, 4, &scan);
+	for (int fans = 0; fans < 2; fans++) {
+		OK(tomos_axis_find_scan(&axis, NULL, &data, scan, NULL, NULL));
+		assert_int_equal(axis.reversed, 0);
+		assert_true(fabs(axis.column - 31.5) < 0.05);
+		data.shape[1] = scan->rows = 2;
+		for (int64_t i = 0; i < scan->count; i++)
+			scan->views[i].src[3] = TOMOS_FAN_PER_ROW;
+	}
+	free(data.data);
+	tomos_geometry_free(scan);
+}
+
 static void test_memory(void **state)
 {
 	(void)state;
@@ -331,5 +402,5 @@ static void test_memory(void **state)
 #define TESTS(T) \
 	T(test_orbit), T(test_normal), T(test_axis), T(test_direction_given), T(test_mirrored), \
 		T(test_sharpness), T(test_rejected), T(test_pose), T(test_pose_arcs), \
-		T(test_right_pose), T(test_memory)
+		T(test_right_pose), T(test_cut_object), T(test_round_object), T(test_memory)
 TEST_MAIN(TESTS, NULL, NULL)
