@@ -151,7 +151,39 @@ static __global__ void make_images(
 	}
 }
 
+/* Back projects the views into the voxels of a block, N for each thread. Calls visit(near, tile,
+ * image, dx, dy, voxels that are left along z, sums) for every image; near_block is that of the
+ * type of view. */
+template <class Pixel, int PITCH, int N, class Near, class Visit>
+static __device__ __forceinline__ void back_block(
+	const Footprints &s, Near *near, const Visit &visit)
+{
+	extern __shared__ float4 tile_memory[];
+	const int first[3] = {(int)blockIdx.x * SIDE, (int)blockIdx.y * SIDE, (int)blockIdx.z * N};
+	const int2 place = place_of(threadIdx.x);
+	/* Threads outside the box repeat its last column. */
+	const float dx = (float)min(place.x, s.n[0] - 1 - first[0]),
+		    dy = (float)min(place.y, s.n[1] - 1 - first[1]);
+	Pixel sum[N] = {};
+	visit_views<Pixel, PITCH>(
+		s, near, (Pixel *)tile_memory,
+		[&](const KernelView *k, Near *to) {
+			near_block(s, k, first, PITCH, EACH<Pixel>, to);
+		},
+		[&](const Near &v, const Pixel *tile, const Pixel *image) {
+			visit(v, tile, image, dx, dy, s.n[2] - first[2], sum);
+		},
+		[&] {
+#pragma unroll
+			for (int k = 0; k < N; k++)
+				move_sum(sum[k]);
+		});
+	write_sums<N>(s, first[0] + place.x, first[1] + place.y, first[2], sum);
+}
+
 /* ---- a whole request ------------------------------------------------------------------------- */
+
+typedef void (*BackKernel)(const Footprints s);
 
 template <class Pixel> static int tile_bytes(const TileSize *size)
 {

@@ -134,29 +134,10 @@ template <class Pixel, int PITCH, bool RAYS>
 static __global__ void __launch_bounds__(THREADS, 2)
 	footprint_back(const __grid_constant__ Footprints s)
 {
-	extern __shared__ float4 tile_memory[];
 	__shared__ Near near[VIEWS];
-	const int first[3] = {
-		(int)blockIdx.x * SIDE, (int)blockIdx.y * SIDE, (int)blockIdx.z * COLUMN<Pixel>};
-	const int2 place = place_of(threadIdx.x);
-	/* Threads outside the box repeat its last column. */
-	const float dx = (float)min(place.x, s.n[0] - 1 - first[0]),
-		    dy = (float)min(place.y, s.n[1] - 1 - first[1]);
-	Pixel sum[COLUMN<Pixel>] = {};
-	visit_views<Pixel, PITCH>(
-		s, near, (Pixel *)tile_memory,
-		[&](const KernelView *k, Near *to) {
-			near_block(s, k, first, PITCH, EACH<Pixel>, to);
-		},
-		[&](const Near &v, const Pixel *tile, const Pixel *image) {
-			visit_view<RAYS, PITCH>(s, v, tile, image, dx, dy, sum);
-		},
-		[&] {
-#pragma unroll
-			for (int k = 0; k < COLUMN<Pixel>; k++)
-				move_sum(sum[k]);
-		});
-	write_sums<COLUMN<Pixel>>(s, first[0] + place.x, first[1] + place.y, first[2], sum);
+	back_block<Pixel, PITCH, COLUMN<Pixel>>(s, near,
+		[&](const Near &v, const Pixel *tile, const Pixel *image, float dx, float dy, int,
+			Pixel *sum) { visit_view<RAYS, PITCH>(s, v, tile, image, dx, dy, sum); });
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
@@ -185,13 +166,12 @@ template <class Pixel>
 static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const TileSize *size,
 	const CudaEpilogue *epilogue)
 {
-	const bool rays = has_rays(what);
-	auto narrow = rays ? footprint_back<Pixel, NARROW<Pixel>, true>
-			   : footprint_back<Pixel, NARROW<Pixel>, false>;
-	auto wide = rays ? footprint_back<Pixel, WIDE<Pixel>, true>
-			 : footprint_back<Pixel, WIDE<Pixel>, false>;
+	constexpr int N = NARROW<Pixel>, W = WIDE<Pixel>;
+	static const BackKernel kernels[2][2] = {
+		{footprint_back<Pixel, N, false>, footprint_back<Pixel, N, true>},
+		{footprint_back<Pixel, W, false>, footprint_back<Pixel, W, true>}};
 	return run_footprints<Pixel>(backend, what, size, epilogue,
-		size->columns <= NARROW<Pixel> ? narrow : wide, COLUMN<Pixel>);
+		kernels[size->columns > N][has_rays(what)], COLUMN<Pixel>);
 }
 
 static tomos_status upright_run(tomos_backend *backend, const ProjectRequest *what,
