@@ -44,7 +44,7 @@ double fourier_gain(const tomos_backend *backend, const tomos_grid *grid,
 	bool tensor_cores = strcmp(backend->type->name, "cuda") == 0;
 	double voxels = (double)grid->n[0] * (double)grid->n[1], views = (double)scan->count;
 	double point = tensor_cores ? 520 : 75, voxel = tensor_cores ? 180 : 65;
-	point += 22 * aliases; /* only CPUs have them */
+	point += 26 * aliases; /* only CPUs have them */
 	voxel += aliases > 0 ? 50 : 0;
 	return voxels * views / (point * points_of(scan, grid) * views + voxel * voxels);
 }

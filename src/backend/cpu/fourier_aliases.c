@@ -1,9 +1,9 @@
 /* Aliases in back projection by Fourier transforms on the CPU.
  *
  * Linear interpolation between columns is a convolution of samples with a triangle. Its spectrum is
- * that of the samples, which repeats with every cycle per column, times sinc^2: the detector's band
- * and its aliases. Aliases are a few per cent of an image, so that a short window is accurate enough
- * for them.
+ * that of the samples, which repeats with every cycle per column, times sinc^2: the band of the
+ * detector, and aliases of it. These are a few per cent of an image, so that a short window is
+ * accurate enough for them.
  */
 #include <math.h>
 #include <string.h>
