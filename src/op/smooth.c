@@ -1,6 +1,7 @@
-/* Smoothing of a volume as an operator that is its own adjoint: (1, 4, 6, 4, 1) / 16 along each
- * axis. Neighbours are those in memory, where the last voxel of a line is beside the first one of
- * the next: it is for volumes that end in air. */
+/* Smoothing of a volume as an operator: (1, 4, 6, 4, 1) / 16 along each axis. Neighbours are those
+ * in memory, where the last voxel of a line is beside the first one of the next: it is for volumes
+ * that end in air. Each axis is its own adjoint; the adjoint of all takes them in opposite order,
+ * which matters at the ends of the volume. */
 #include <stdio.h>
 #include "op/op.h"
 
@@ -15,31 +16,43 @@ static tomos_status smooth_once(const Space *space, int64_t stride, const float 
 	return vector_axpy(&part, 0.25F, x, y + stride);
 }
 
-static tomos_status smooth_axes(const Space *space, float *y, float *between)
+static tomos_status smooth_axes(const Space *space, bool adjoint, float *y, float *between)
 {
 	const int64_t *n = space->shape;
 	const int64_t strides[3] = {n[1] * n[2], n[2], 1};
-	for (int axis = 0; axis < 3; axis++)
+	for (int i = 0; i < 3; i++) {
+		int axis = adjoint ? 2 - i : i;
 		if (n[axis] > 1) {
 			TRY(smooth_once(space, strides[axis], y, between));
 			TRY(smooth_once(space, strides[axis], between, y));
 		}
+	}
 	return TOMOS_OK;
 }
 
-static tomos_status smooth_apply(const tomos_op *op, const float *x, float *y)
+static tomos_status smooth(const tomos_op *op, bool adjoint, const float *x, float *y)
 {
 	const Space *space = &op->domain;
 	float *between;
 	TRY(vector_new(&between, space, "smoothing"));
 	tomos_status status = vector_copy(space, x, y);
 	if (status == TOMOS_OK)
-		status = smooth_axes(space, y, between);
+		status = smooth_axes(space, adjoint, y, between);
 	vector_free(between, space);
 	return status;
 }
 
-static const OpType smooth_type = {.forward = smooth_apply, .adjoint = smooth_apply};
+static tomos_status smooth_forward(const tomos_op *op, const float *x, float *y)
+{
+	return smooth(op, false, x, y);
+}
+
+static tomos_status smooth_adjoint(const tomos_op *op, const float *y, float *x)
+{
+	return smooth(op, true, y, x);
+}
+
+static const OpType smooth_type = {.forward = smooth_forward, .adjoint = smooth_adjoint};
 
 tomos_status op_smooth(tomos_op **op, const Space *space)
 {

@@ -315,7 +315,42 @@ static void allocations_fail(void **state)
 	tomos_op_free(A);
 }
 
+/* A point becomes (1, 4, 6, 4, 1) / 16 along each axis; the adjoint is exact. */
+static void smoothing(void **state)
+{
+	static const float weights[5] = {1, 4, 6, 4, 1};
+	enum { SLICES = 5, ROWS = 6, COLUMNS = 7, VOXELS = SLICES * ROWS * COLUMNS };
+	Space space = {backend, {SLICES, ROWS, COLUMNS}, VOXELS, NULL};
+	float x[VOXELS] = {0}, y[VOXELS], back[VOXELS];
+	tomos_op *op;
+	(void)state;
+	OK(op_smooth(&op, &space));
+	const tomos_array in = tomos_array_of(x, SLICES, ROWS, COLUMNS),
+			  out = tomos_array_of(y, SLICES, ROWS, COLUMNS);
+	x[(2 * ROWS + 2) * COLUMNS + 3] = 4096;
+	OK(tomos_op_forward(op, &in, &out));
+	for (int i = 0; i < VOXELS; i++) {
+		int k = i / (ROWS * COLUMNS), j = i / COLUMNS % ROWS, c = i % COLUMNS;
+		bool near = j < 5 && c >= 1 && c < 6;
+		assert_true(y[i] == (near ? weights[k] * weights[j] * weights[c - 1] : 0));
+	}
+	double sums[2] = {0};
+	for (int i = 0; i < VOXELS; i++)
+		x[i] = (float)(i * i % 13);
+	OK(tomos_op_forward(op, &in, &out));
+	for (int i = 0; i < VOXELS; i++)
+		sums[0] += (double)(y[i] * (float)(i % 5));
+	memcpy(back, x, sizeof x);
+	for (int i = 0; i < VOXELS; i++)
+		x[i] = (float)(i % 5);
+	OK(tomos_op_adjoint(op, &in, &out));
+	for (int i = 0; i < VOXELS; i++)
+		sums[1] += (double)(y[i] * back[i]);
+	assert_true(fabs(sums[0] / sums[1] - 1) < 1e-5);
+	tomos_op_free(op);
+}
+
 #define TESTS(T) \
-	T(own_functions), T(sums_products_and_transposes), T(methods_take_them), \
+	T(own_functions), T(smoothing), T(sums_products_and_transposes), T(methods_take_them), \
 		T(what_they_cannot), T(norms), T(rejections), T(bad_arrays), T(allocations_fail)
 TEST_MAIN(TESTS, open_backend, close_backend)
