@@ -324,6 +324,21 @@ done:
 	return code;
 }
 
+/* Slices are reconstructed by filtered back projection. */
+static int check_slices(const settings *s, const tomos_geometry *g)
+{
+	const tomos_view *view = tomos_geometry_list(g);
+	const char *option = s->center.sweep[0] ? "sweep" : "picture";
+	bool tilted = view->src[3] == 0 && fabs(view->src[2]) > 1e-6;
+	if (!tilted || (!s->center.sweep[0] && !s->center.picture[0]))
+		return DONE;
+	return wrong_usage(
+		"--%s: the rays of laminography leave the plane of a slice, which filtered "
+		"back projection cannot reconstruct alone; compare volumes of 'tomos recon "
+		"--method sirt --axis COLUMN' instead",
+		option);
+}
+
 static int center(const settings *s, tomos_prepared *prepared, tomos_backend *backend)
 {
 	const tomos_geometry *g = tomos_prepared_geometry(prepared);
@@ -333,6 +348,7 @@ static int center(const settings *s, tomos_prepared *prepared, tomos_backend *ba
 	int code;
 	DO(lib(tomos_geometry_views(&given, tomos_geometry_rows(g), tomos_geometry_columns(g),
 		tomos_geometry_list(g), tomos_geometry_count(g))));
+	DO(check_slices(s, g));
 	if (s->center.sweep[0])
 		DO(sweep_parse(s->center.sweep, tomos_geometry_columns(g), &w));
 	DO(s->center.fit ? find_pose(prepared, backend, &column)

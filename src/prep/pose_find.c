@@ -160,8 +160,7 @@ tomos_status search_report(const Search *s, int done)
 {
 	const tomos_progress *progress = s->problem->progress;
 	if (progress && progress->report &&
-		progress->report(progress->user, "geometry", done, COARSE_COUNT + 2,
-			s->pose[POSE_AXIS]) != 0)
+		progress->report(progress->user, "geometry", done, COARSE_COUNT + 2, s->after) != 0)
 		return fail(TOMOS_CANCELLED, "cancelled during the search for the geometry");
 	return TOMOS_OK;
 }
@@ -315,7 +314,7 @@ static tomos_status start(Search *s, const tomos_axis_options *options)
 tomos_status pose_find(
 	const PoseProblem *p, const tomos_axis_options *options, tomos_pose *pose, unsigned *kept)
 {
-	Search s = {.problem = p, .before = NAN};
+	Search s = {.problem = p, .before = NAN, .after = NAN};
 	double detector = p->orbit->detector;
 	TRY(start(&s, options));
 	TRY(search_report(&s, 0));

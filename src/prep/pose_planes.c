@@ -6,8 +6,9 @@
 #define UNLIKE 0.2         /* relative difference of planes that are mostly noise, or cut */
 #define COMMON_PLANES 0.01 /* averaged pixels: error of what planes give */
 #define COMMON_SLANT 0.001
-#define COMMON_SCALE 160     /* divided by the square of the number of averaged columns */
-#define COMMON_ROW_SHORT 0.6 /* rows, of scans other than full turns */
+#define COMMON_SLANT_SHORT 0.003 /* of scans other than full turns */
+#define COMMON_SCALE 160         /* divided by the square of the number of averaged columns */
+#define COMMON_ROW_SHORT 0.6     /* rows, of scans other than full turns */
 
 enum { LINES = 1u << POSE_AXIS | 1u << POSE_ROW | 1u << POSE_ROLL };
 
@@ -20,7 +21,7 @@ static void plane_errors(Search *s, const Coarse *c, const PoseStep *step)
 	const double unit[] = {bin, bin, 1, 1, 1};
 	const double common[] = {bin * COMMON_PLANES,
 		s->few ? COMMON_ROW_SHORT : 10 * bin * COMMON_PLANES, 4 * COMMON_PLANES / n,
-		COMMON_SLANT, COMMON_SCALE / (n * n)};
+		s->few ? COMMON_SLANT_SHORT : COMMON_SLANT, COMMON_SCALE / (n * n)};
 	for (int i = 0; i < COUNT(values); i++) {
 		int k = values[i];
 		double variance = step->covariance[k][k];

@@ -83,6 +83,11 @@ grep -q "roll  *0\.[789]" out || fail "center --fit says $(cat out)"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --sweep 49:52:1 --sheet cone.png -q >out
 [ -s cone.png ] && [ -s both.png ] || fail "no pictures of a cone beam"
 rejected "has parallel rays" 1 center scan180.h5 --fit
+"$tomos" project ball --geometry laminography --tilt 30 --columns 32 --rows 32 --views 60 -o tilted.h5 -q
+near "$("$tomos" center tilted.h5 -q)" 15.5 0.05
+for option in --sweep=14:17:1 --picture=tilted.png; do
+	rejected "the rays of laminography leave the plane of a slice" 2 center tilted.h5 "$option"
+done
 [ ! -e p.h5 ] || fail "a rejected command left its output"
 
 tooth=${TOMOS_DATA:-.}/tooth/tooth.h5
