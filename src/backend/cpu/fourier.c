@@ -243,7 +243,7 @@ static void collect_tile(const Batch *b, int64_t index, float *scratch)
 }
 
 /* All views add to the cells near the origin. Sums of VIEWS_ADDED views at a time keep rounding
- * errors small. */
+ * errors small; those of aliases are small anyway. */
 static void spread_tile(const Batch *b, int64_t index, float *scratch)
 {
 	enum { VIEWS_ADDED = 32 };
