@@ -7,7 +7,7 @@
 enum { MOTIONS = 3 }; /* along columns, along rows, roll */
 
 /* Changes of motions, [view][count], with which the residual of the volume x = S z is least, where
- * z may change as well: it becomes what belongs to them. A = P S, with the projector P. `directions`
+ * z may change as well: it becomes what belongs to them. P is the projector, A = P S; `directions`
  * are the poses of unit motions, [view][6][count]. */
 tomos_status align_step(const tomos_op *P, const tomos_op *A, const float *x, const float *residual,
 	const double *directions, int count, int64_t iterations, float *z, double *steps);

@@ -18,7 +18,7 @@
 
 enum {
 	SMALLEST = 16,
-	LARGEST_COLUMNS = 256,
+	LARGEST_COLUMNS = 128,
 	SMOOTHING = 1, /* passes of (1, 2, 1) / 4 along rows and columns */
 	FINER = 2      /* voxels per pixel */
 };
