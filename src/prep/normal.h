@@ -21,8 +21,8 @@ void normal_add(Normal *sum, const Normal *part);
 bool normal_solve(const Normal blocks[NORMAL_BLOCKS], unsigned free, double step[NORMAL_MOST],
 	double covariance[NORMAL_MOST][NORMAL_MOST]);
 
-/* The most by which residuals whose sum of squares is `squares` change the unknowns in `free`; 0 for
- * the others, and where the equations are singular. */
+/* The most by which residuals whose sum of squares is `squares` change the unknowns in `free`;
+ * 0 for the others, and where the equations are singular. */
 void normal_bound(
 	const Normal blocks[NORMAL_BLOCKS], unsigned free, double squares, double out[NORMAL_MOST]);
 

@@ -238,8 +238,8 @@ static void test_pose(void **state)
 	cone_scene_free(&s);
 }
 
-/* Short scans and offset detectors with unknown row and roll: planes that views have in common, and
- * what reconstruction leaves of the projections of an object that ends within the rows, give both. */
+/* Short scans and offset detectors with unknown row and roll: planes that views have in common,
+ * and what reconstruction leaves of an object that ends within the rows, give both. */
 static void test_pose_arcs(void **state)
 {
 	static const struct {
