@@ -70,6 +70,15 @@ static const char *why_whole(const FileRun *r)
 	return NULL;
 }
 
+tomos_status run_rows_rejected(const char *rows)
+{
+	return fail(TOMOS_BAD_VALUE,
+		"rows '%s': iterative methods reconstruct some of the slices alone only where each "
+		"slice projects to one detector row of its own height (parallel or fan beam); here "
+		"rays cross several slices, so that the whole object is needed",
+		rows);
+}
+
 tomos_status iterative_plan(FileRun *r)
 {
 	Iterative *it = &r->iterative;

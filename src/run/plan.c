@@ -34,15 +34,6 @@ bool run_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first
 	       rays.all.sign > 0 && *first >= 0 && *first + grid->n[2] <= g->rows;
 }
 
-tomos_status run_rows_rejected(const char *rows)
-{
-	return fail(TOMOS_BAD_VALUE,
-		"rows '%s': iterative methods reconstruct some of the slices alone only where each "
-		"slice projects to one detector row of its own height (parallel or fan beam); here "
-		"rays cross several slices, so that the whole object is needed",
-		rows);
-}
-
 /* Whether detector columns are parallel to z: a slab then needs only the rows that its rays
  * reach. */
 static bool is_upright(const tomos_geometry *g)
