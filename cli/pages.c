@@ -82,7 +82,8 @@ static void roff_names(const char *names)
 static void roff_environment(void)
 {
 	static const char *const rows[][2] = {
-		{"TOMOS_CLOCK", "thread: the times of stages in reports are processor times"},
+		{"TOMOS_CLOCK", "thread: the times of stages in reports are processor times of "
+				"the calling thread"},
 		{"TOMOS_CPU", "instruction set to use: base, avx2, avx512"},
 		{"TOMOS_CUDA", "use no more of a GPU than one of this compute capability, times "
 			       "ten, has: 80"},

@@ -124,10 +124,14 @@ static view_block *get_block(view_source *s, const view_request *box, tomos_stat
 	*status = load(s, b);
 	pthread_mutex_lock(&c->lock);
 	b->state = LOADED;
-	if (*status != TOMOS_OK)
+	if (*status != TOMOS_OK) {
 		empty(c, b);
+		b = NULL;
+	}
+	if (*status == TOMOS_NO_MEMORY) /* one plane may still fit */
+		*status = TOMOS_OK;
 	pthread_cond_broadcast(&c->loaded);
-	return *status == TOMOS_OK ? b : NULL;
+	return b;
 }
 
 bool columns_apply(const view_source *s, const view_request *r)

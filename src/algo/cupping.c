@@ -259,7 +259,8 @@ static void fit_terms(const Slice *s, int terms, double level, double *c)
 {
 	for (; terms > 1; terms--) {
 		memset(c, 0, TERMS * sizeof *c);
-		if (fit(s, terms, level, c) && polynomial_increases(c, terms, s->metal / s->most))
+		if (fit(s, terms, level, c) &&
+			polynomial_increases(c, terms, fmax(1, s->metal / s->most)))
 			return;
 	}
 	memset(c, 0, TERMS * sizeof *c);

@@ -61,10 +61,9 @@ static tomos_status choose(Analytic *w, int64_t seen, const tomos_analytic_optio
 	TRY(choice_find("data", analytic_values.data, o->data, &data));
 	TRY(choice_find("by", analytic_values.by, o->by, &by));
 	if (by == 1 && (interpolation > 0 || o->plain))
-		return fail(TOMOS_UNSUPPORTED, "back projection by Fourier transforms has linear "
-					       "interpolation, without its "
-					       "frequencies above the detector's, and no reference "
-					       "kernel; use 'by' direct");
+		return fail(TOMOS_UNSUPPORTED,
+			"back projection by Fourier transforms has linear interpolation only, and "
+			"no reference kernel; use 'by' direct");
 	*spec = (FilterSpec){.columns = a->columns,
 		.seen = seen,
 		.before = w->before,
@@ -317,6 +316,7 @@ static tomos_status resolve_by(tomos_analytic_options *o, const char *method,
 	RowOfArray row = {backend, projections};
 	if (!o->by || strcmp(o->by, "auto") != 0)
 		return TOMOS_OK;
+	TRY(options_need("analytic", o, NULL));
 	if (backend && grid && scan && strcmp(method, "fbp") == 0) {
 		const int64_t shape[3] = {scan->count, scan->rows, scan->columns};
 		TRY(array_check_on(

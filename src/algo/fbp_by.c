@@ -15,6 +15,7 @@
 #define MOST_OF_MEANS 3e-4
 #define LEAST_GAIN 2 /* in time, by the model */
 #define LEAST_WITH_ALIASES 1.5
+#define MOST_BANDS 64  /* the range of the option `aliases` */
 #define SLICES_TRIED 3 /* what the trials take, in slices of direct back projection */
 
 /* ---- comparison ------------------------------------------------------------------------------ */
@@ -164,7 +165,7 @@ static tomos_status try_aliases(Trial *t, const tomos_analytic_options *options,
 	Differences apart = {0};
 	o.aliases = bands_for(without->slice);
 	double gain = fourier_gain(t->backend, grid, t->scan, (int)o.aliases);
-	if (!fourier_has_aliases(t->backend) ||
+	if (o.aliases > MOST_BANDS || !fourier_has_aliases(t->backend) ||
 		slices / (SLICES_TRIED + slices / gain) < LEAST_WITH_ALIASES)
 		return TOMOS_OK;
 	char why[256] = "";

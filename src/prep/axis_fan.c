@@ -71,17 +71,17 @@ static bool better(const PairFit *one, const PairFit *two)
 typedef struct {
 	bool reversed;
 	bool clear; /* one direction is better than the other */
-} Direction;
+} Rotation;
 
 /* Both directions, or the one given. */
 static tomos_status try_line(
-	const AxisProblem *p, const Line *line, bool decide, AxisAnswer *answer, Direction *found)
+	const AxisProblem *p, const Line *line, bool decide, AxisAnswer *answer, Rotation *found)
 {
 	Opposite s;
 	PairFit fits[2];
 	AxisAnswer other = {0};
 	tomos_status status;
-	*found = (Direction){.clear = !decide};
+	*found = (Rotation){.clear = !decide};
 	TRY(opposite_make(&s, p, line, MOST_COLUMNS));
 	TRY_OR_DONE(try_direction(&s, p, p->orbit->mirror, answer, &fits[0]));
 	if (decide) {
@@ -106,7 +106,7 @@ done:
 tomos_status axis_fan(const AxisProblem *p, bool decide, AxisAnswer *answer, bool *reversed)
 {
 	Line line;
-	Direction found, wide;
+	Rotation found, wide;
 	choose_line(p, &line);
 	TRY(try_line(p, &line, decide, answer, &found));
 	while ((answer->confidence < UNSURE || !found.clear) && line.reach > 0 &&
@@ -115,7 +115,9 @@ tomos_status axis_fan(const AxisProblem *p, bool decide, AxisAnswer *answer, boo
 		line.reach *= 2;
 		TRY(try_line(p, &line, decide, &wider, &wide));
 		bool other = !found.clear && wide.clear && wide.reversed != found.reversed;
-		if (other || (answer->confidence < UNSURE && wider.confidence > answer->confidence))
+		bool surer = wide.reversed == found.reversed && answer->confidence < UNSURE &&
+			     wider.confidence > answer->confidence;
+		if (other || surer)
 			*answer = wider;
 		if (wide.clear && !found.clear)
 			found = wide;

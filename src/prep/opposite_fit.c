@@ -240,8 +240,6 @@ tomos_status opposite_fit(
 	memcpy(fit->value, p.value, sizeof p.value);
 	fit->value[PAIR_AXIS] = (p.value[PAIR_AXIS] + 0.5) * bin - 0.5;
 	fit->value[PAIR_SLOPE] /= bin;
-	fit->common[PAIR_AXIS] *= bin;
-	fit->common[PAIR_SLOPE] /= bin;
 	for (int i = 0; i < NORMAL_MOST; i++) {
 		fit->covariance[PAIR_AXIS][i] *= bin;
 		fit->covariance[i][PAIR_AXIS] *= bin;

@@ -29,14 +29,15 @@ static tomos_status contradiction_of_rows(const Search *s, double *residual)
 	const Coarse *coarse = s->planes ? &p->coarse[COARSE_PLANES] : &p->coarse[COARSE_REST];
 	double pose[POSE_COUNT];
 	PoseStep step = {.residual = 0};
+	tomos_status status = TOMOS_OK;
 	if (s->planes || s->tilted)
 		coarse_pose(coarse, s->pose, pose);
 	if (s->planes)
-		TRY(epipolar_step(coarse, pose, s->reversed, 1u << POSE_AXIS, &step));
+		status = epipolar_step(coarse, pose, s->reversed, 1u << POSE_AXIS, &step);
 	else if (s->tilted)
-		TRY(pose_step(coarse, p->backend, pose, s->reversed, 0, &step));
-	*residual = step.residual;
-	return TOMOS_OK;
+		status = pose_step(coarse, p->backend, pose, s->reversed, 0, &step);
+	*residual = status == TOMOS_OK ? step.residual : 0;
+	return status == TOMOS_UNSUPPORTED ? TOMOS_OK : status;
 }
 
 static tomos_status contradiction(Search *s, Contradiction *c)

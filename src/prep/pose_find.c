@@ -221,8 +221,11 @@ static tomos_status doubt_row(Search *s, unsigned *free)
 		Search other = *s;
 		other.pose[POSE_ROW] += side * (isnan(row) ? DOUBT * (double)o->rows : row);
 		TRY(fit_midplane(&other, *free, &residual));
+		bool fitted = residual <= EMPTY;
 		for (int k = 0; k < POSE_COUNT; k++)
 			far[k] = fmax(far[k], fabs(other.pose[k] - s->pose[k]));
+		for (int i = 1; i < COUNT(values) && !fitted; i++)
+			far[values[i]] = HUGE_VAL; /* beside the row they are not determined */
 	}
 	for (int i = 0; i < COUNT(values); i++) {
 		int k = values[i];
@@ -250,7 +253,6 @@ static tomos_status choose_roll(Search *s, const Search *rows, unsigned *free)
 	return TOMOS_OK;
 }
 
-/* Where pairs are not much alike: only axis and roll. */
 static tomos_status refine_pairs(Search *s)
 {
 	const Search rows = *s;
@@ -258,13 +260,11 @@ static tomos_status refine_pairs(Search *s)
 	double error[POSE_COUNT];
 	for (int round = 0; round < ROUNDS; round++)
 		TRY(fit_midplane(s, free, &s->after));
-	if (s->after > POOR) {
+	if (s->after > POOR) { /* they are not much alike */
 		free = 1u << PAIR_AXIS | 1u << PAIR_SLOPE;
 		TRY(fit_midplane(s, free, &s->after));
 	}
-	s->error[POSE_ROW] = rows.error[POSE_ROW];
 	TRY(choose_roll(s, &rows, &free));
-	s->error[POSE_ROW] = rows.error[POSE_ROW];
 	TRY(doubt_row(s, &free));
 	memcpy(error, s->error, sizeof error);
 	TRY(fit_midplane(s, free, &s->after));

@@ -30,6 +30,7 @@ tomos_status run_choose_by(FileRun *r)
 	TRY(options_take(&r->by, r->job->analytic, "analytic"));
 	if (!r->by.by || strcmp(r->by.by, "auto") != 0)
 		return TOMOS_OK;
+	TRY(options_need("analytic", &r->by, NULL));
 	/* Ranks must not decide differently, and a plan is to be quick. */
 	bool tries = comm_size(r->comm) == 1 && !r->options.dry_run && r->options.ranks == 0;
 	if (!tries)

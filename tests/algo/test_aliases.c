@@ -62,7 +62,8 @@ static double difference(const tomos_geometry *scan, const tomos_grid *grid, int
 	return sqrt(apart / square);
 }
 
-/* Noise is interpolated worst. The rest falls with the number of bands to the power of 3/2. */
+/* Noise is interpolated worst. What is missing falls with the number of bands to the power
+ * of 3/2. */
 static void values_of_interpolation(void **state)
 {
 	static const int64_t rows[] = {1, 2, MOST_SLICES};
@@ -124,6 +125,7 @@ static void rejected(void **state)
 	const tomos_array volume = tomos_array_of(direct, 1, grid.n[1], grid.n[0]);
 	(void)state;
 	REJECTED(reconstruct(scan, &grid, "direct", 3, direct), TOMOS_BAD_VALUE, "aliases");
+	REJECTED(reconstruct(scan, &grid, "auto", 3, direct), TOMOS_BAD_VALUE, "aliases");
 	REJECTED(reconstruct(scan, &grid, "fourier", 65, direct), TOMOS_BAD_VALUE, "64");
 	o.by = "fourier";
 	o.aliases = 3;

@@ -355,7 +355,7 @@ static void metal_is_no_cupping(void **state)
 		harden(&l, list, 4);
 		lab_reconstruct(&l, "nmar");
 		print_message("with metal: cupping %.2f %%\n", 100 * cupping(&l, &bodies[0]));
-		assert_true(fabs(cupping(&l, &bodies[0])) < 0.015);
+		assert_true(fabs(cupping(&l, &bodies[0])) < 0.01);
 	}
 	spectrum_soft = false;
 	lab_free(&l);

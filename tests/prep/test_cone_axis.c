@@ -350,6 +350,7 @@ static void test_cut_object(void **state)
 				    fabs(pose.value[k] - truth[k]) <= 4 * pose.error[k]);
 		}
 		assert_true(fabs(pose.value[POSE_SCALE] - 9) < 0.2);
+		assert_true(isfinite(pose.error[POSE_AXIS]));
 		free(data.data);
 		free(other.data);
 		tomos_geometry_free(scan);

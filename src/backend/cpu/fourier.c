@@ -96,7 +96,7 @@ static tomos_status fourier_fill(Fourier *f, const FourierSpec *spec, const CpuL
 	f->period = spec->period > 0 ? spec->period : fft_length(fourier_period(spec));
 	/* Aliases begin where the detector's band ends, at half a cycle per column. */
 	f->top = f->period / 2 - (spec->aliases > 0 ? 0 : 1);
-	if (f->period > 1 << 30)
+	if ((1 + 2 * spec->aliases) * f->period > 1 << 30)
 		return fail(TOMOS_BAD_VALUE,
 			"the slices and the detector are %lld columns apart, too many for the "
 			"projector 'fourier'",

@@ -72,7 +72,8 @@ static bool line_bands(const Fourier *f, SpreadLine line, int64_t view, float *t
 	bool any = false;
 	for (int64_t end = line.to; line.from < end; line.from = line.to) {
 		int64_t band = band_of(f, line.from);
-		/* The last point of a band is further from the origin than its first one. */
+		/* With an even period, a point between two bands belongs to the one nearer
+		 * to the origin. */
 		int64_t last = band * f->period + f->top - (band < 0 && f->period % 2 == 0 ? 1 : 0);
 		line.to = min64(end, last + 1);
 		if (band != 0)
