@@ -40,7 +40,7 @@ enum { PAIR_AXIS, PAIR_SWIVEL, PAIR_SCALE, PAIR_SLOPE, PAIR_COUNT };
 typedef struct {
 	double value[PAIR_COUNT];
 	double covariance[NORMAL_MOST][NORMAL_MOST];
-	double common[PAIR_COUNT];    /* most that errors of an averaged column in all rays change */
+	double common[PAIR_COUNT];    /* largest change by errors of an averaged column */
 	double residual;              /* norm of the differences, relative to that of the rays */
 	double blocks[NORMAL_BLOCKS]; /* its square in sectors of the half turn */
 	bool solved;                  /* false: there are no pairs, or they say nothing */
