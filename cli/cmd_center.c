@@ -5,6 +5,8 @@
 #include <string.h>
 #include "canvas.h"
 
+#define MOSTLY_NOISE 0.3 /* by which projections contradict each other */
+
 enum { ROWS = 16, TILE = 256, GAP = 4, LABEL = 20, MOST_TILES = 400 };
 #define MOST_FLOATS ((int64_t)64 << 20) /* of the rows that are looked at */
 
@@ -273,6 +275,12 @@ static void pose_say(const tomos_pose *pose)
 	}
 	say("what the projections contradict each other by: %.3g %% of them, before %.3g %%\n",
 		100 * pose->after, 100 * pose->before);
+	if (pose->after > MOSTLY_NOISE)
+		note("warning: rays measured from both sides hardly agree, so the values are "
+		     "uncertain, whatever their standard errors: compare slices with --sweep\n");
+	else if (pose->after > 1.01 * pose->before)
+		note("warning: projections agree no better with what was found than before: "
+		     "compare slices before using it\n");
 	if (pose->reversed)
 		note("note: rays measured from both sides agree for the opposite direction of "
 		     "rotation only: the angles are negated (--direction given keeps them)\n");

@@ -87,7 +87,7 @@ int job_make(const settings *s, scan_job *j)
 		.axis = &s->axis,
 		.backend = s->backend.backend,
 		.say = say_line};
-	if (strcmp(message_command(), "recon") == 0)
+	if (strcmp(message_command(), "prep") != 0) /* which does not depend on the rays */
 		note_geometry(s, &j->info);
 	return DONE;
 }

@@ -16,6 +16,7 @@
 enum { WIDE = 256, VIEWS = 360, TERMS = 8, AROUND = 2, LEAST_VOXELS = 40 };
 enum { NOWHERE, AIR, OBJECT, DENSE, CLASSES }; /* class of a voxel; NOWHERE: near an edge */
 
+#define SEEN 0.05  /* of the largest line integral: rays through the object */
 #define DENSER 1.5 /* times the mean of the object: another material */
 
 /* One row of the scan, with few columns and views. */
@@ -74,15 +75,31 @@ static tomos_status find_most(Slice *s)
 			   : fail(TOMOS_BAD_VALUE, "the row of the scan has no object in it");
 }
 
+/* Whether most rays through the object are as they were, in `work`. */
+static bool mostly_kept(const Slice *s)
+{
+	int64_t object = 0, kept = 0;
+	for (int64_t i = 0; i < s->values; i++)
+		if ((double)s->work[i] > SEEN * s->metal) {
+			object++;
+			kept += s->p[i] == s->work[i];
+		}
+	return 2 * kept > object;
+}
+
+/* Replaces rays through metal. What most rays pass through is no metal but the object. */
 static tomos_status remove_metal(Slice *s)
 {
 	tomos_analytic_options how = tomos_analytic_defaults();
 	Metal *metal;
 	how.padding = "ellipse";
 	s->metal = s->most;
+	memcpy(s->work, s->p, (size_t)s->values * sizeof *s->p);
 	TRY(metal_open(&metal, "fbp", s->backend, s->scan, &how));
 	tomos_status status = metal_reduce(metal, s->p);
 	metal_close(metal);
+	if (!mostly_kept(s))
+		memcpy(s->p, s->work, (size_t)s->values * sizeof *s->p);
 	return status == TOMOS_OK ? find_most(s) : status;
 }
 
@@ -300,7 +317,8 @@ static double object_mean(const Slice *s, const float *image)
 	return sum / count;
 }
 
-/* Classes are found again in the corrected slice, where materials differ more clearly. */
+/* Classes are found again in the corrected slice, where materials differ more clearly. A polynomial
+ * that does not make the object more uniform is not taken: 1, 0, ... */
 static tomos_status find_polynomial(Slice *s, int terms, double *found, double quality[2])
 {
 	double c[TERMS] = {0};
@@ -313,11 +331,13 @@ static tomos_status find_polynomial(Slice *s, int terms, double *found, double q
 	}
 	fit_terms(s, terms, object_mean(s, s->image[0]), c);
 	combine(s, c, terms);
+	double before = spread(s, s->image[0]), after = spread(s, s->image[terms]);
+	bool better = after < before;
 	for (int k = 0; k < terms; k++)
-		found[k] = c[k] * pow(s->most, -k);
+		found[k] = better ? c[k] * pow(s->most, -k) : k == 0;
 	if (quality) {
-		quality[0] = spread(s, s->image[0]);
-		quality[1] = spread(s, s->image[terms]);
+		quality[0] = before;
+		quality[1] = better ? after : before;
 	}
 	return TOMOS_OK;
 }

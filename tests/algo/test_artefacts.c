@@ -361,6 +361,28 @@ static void metal_is_no_cupping(void **state)
 	lab_free(&l);
 }
 
+/* A head in a dense skull, which all rays pass through: nothing is replaced. */
+static void shell_is_no_metal(void **state)
+{
+	enum { COLUMNS = 128, VIEWS = 90 };
+	double angles[VIEWS], list[2], quality[2];
+	tomos_geometry *scan;
+	tomos_phantom *head;
+	tomos_array data =
+		tomos_array_of(malloc(VIEWS * COLUMNS * sizeof(float)), VIEWS, 1, COLUMNS);
+	(void)state;
+	for (int i = 0; i < VIEWS; i++)
+		angles[i] = 2 * M_PI * i / VIEWS;
+	OK(tomos_geometry_cone(&scan, 1, COLUMNS, 3.4 / COLUMNS, 5, 8, angles, VIEWS));
+	OK(tomos_phantom_named(&head, "shepp-logan-modified", NULL));
+	OK(tomos_phantom_project(head, scan, 1, &data));
+	OK(tomos_hardening_find(list, 2, quality, NULL, scan, &data));
+	assert_true(quality[1] <= quality[0]);
+	free(data.data);
+	tomos_phantom_free(head);
+	tomos_geometry_free(scan);
+}
+
 /* Without metal, and with a threshold above all values, nothing changes. */
 static void nothing_without_metal(void **state)
 {
@@ -385,5 +407,6 @@ static void nothing_without_metal(void **state)
 #define TESTS(T) \
 	T(objects_become_uniform), T(inserts_stay), T(wedges_make_proportional), T(wrong_wedges), \
 		T(scatter_is_found), T(scatter_is_subtracted), T(water_is_zero), \
-		T(metal_leaves_less), T(metal_is_no_cupping), T(nothing_without_metal)
+		T(metal_leaves_less), T(metal_is_no_cupping), T(shell_is_no_metal), \
+		T(nothing_without_metal)
 TEST_MAIN(TESTS, NULL, NULL)
