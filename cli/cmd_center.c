@@ -266,12 +266,13 @@ static void pose_say(const tomos_pose *pose)
 	for (int i = 0; i < TOMOS_POSE_VALUES; i++) {
 		double unit =
 			i >= TOMOS_POSE_ROLL && i <= TOMOS_POSE_SWIVEL ? 57.29577951308232 : 1;
+		double value = pose->value[i] * unit + 0; /* no -0 */
 		if (isnan(pose->error[i]))
 			say("  %-16s %.6g (as given: not determined by this scan)\n", names[i],
-				pose->value[i] * unit);
+				value);
 		else
-			say("  %-16s %.6g, standard error %.2g %s\n", names[i],
-				pose->value[i] * unit, pose->error[i] * unit, units[i]);
+			say("  %-16s %.6g, standard error %.2g %s\n", names[i], value,
+				pose->error[i] * unit, units[i]);
 	}
 	say("what the projections contradict each other by: %.3g %% of them, before %.3g %%\n",
 		100 * pose->after, 100 * pose->before);

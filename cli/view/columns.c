@@ -63,7 +63,7 @@ static view_block *new_block(view_columns *c, const view_request *box)
 		b = b->next;
 	if (c->bytes + bytes > MOST_BYTES || (!b && !(b = calloc(1, sizeof *b))))
 		return NULL;
-	if (!b->box.count[0]) {
+	if (!b->box.count[0]) { /* it is new */
 		b->next = c->blocks;
 		c->blocks = b;
 	}

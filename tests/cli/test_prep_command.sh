@@ -83,6 +83,12 @@ grep -q "roll  *0\.[789]" out || fail "center --fit says $(cat out)"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --sweep 49:52:1 --sheet cone.png -q >out
 [ -s cone.png ] && [ -s both.png ] || fail "no pictures of a cone beam"
 rejected "has parallel rays" 1 center scan180.h5 --fit
+"$tomos" project shepp-logan $cone --rows 9 --columns 64 --views 60 --noise 50 -o simulated.h5 --overwrite -q
+"$tomos" convert simulated.h5 noise.npy -q
+"$tomos" center noise.npy $cone --quantity integrals --arc 360 --fit >out 2>err
+grep -q "warning: rays measured from both sides hardly agree" err || fail "center --fit of noise says $(cat err)"
+"$tomos" center noise.npy --quantity integrals --arc 360 >out 2>err
+grep -q "parallel beam assumed" err || fail "center without a geometry says $(cat err)"
 "$tomos" project ball --geometry laminography --tilt 30 --columns 32 --rows 32 --views 60 -o tilted.h5 -q
 near "$("$tomos" center tilted.h5 -q)" 15.5 0.05
 for option in --sweep=14:17:1 --picture=tilted.png; do
