@@ -185,8 +185,10 @@ static __device__ __forceinline__ void sum_ray(
 	int own = 0; /* rays whose dominant axis is A, as bits */
 #pragma unroll
 	for (int k = 0; k < PARTS; k++)
-		if (place.at >= 0 && (__ldcg(to + rotated_view<PARTS>(&g.tiles, seen, k)) & 3) ==
-					     rotated_axis<PARTS>(A, k))
+		if (place.at >= 0 &&
+			(seen.certain ||
+				(__ldcg(to + rotated_view<PARTS>(&g.tiles, seen, k)) & 3) ==
+					rotated_axis<PARTS>(A, k)))
 			own |= 1 << k;
 	Path path = path_of<Tile, A>(seen, place, size, memory);
 	path.n = own ? path.n : 0;

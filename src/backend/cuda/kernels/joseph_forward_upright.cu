@@ -8,9 +8,9 @@
  * in points.h, without rounding.
  *
  * A block computes the same pixels of GROUP neighbouring views: their rays read nearly the same
- * voxels, which are in L1 cache. Blocks of the same rows run concurrently, so that their slab is in
- * L2 cache. If views are so far apart that their rays have few voxels in common, a block computes a
- * patch of pixels of one view.
+ * voxels, which are in L1 cache. Views whose angles are in no order are sorted for that. Blocks of
+ * the same rows run concurrently, so that their slab is in L2 cache. If views are so far apart that
+ * their rays have few voxels in common, a block computes a patch of pixels of one view.
  */
 #include "backend/cuda/kernels/points.h"
 #include "backend/cuda/kernels/upright.h"
@@ -30,6 +30,7 @@ typedef struct {
 	KernelModel model;
 	const KernelView *views;
 	int64_t count;
+	const int *order;    /* of the views; NULL: as they are */
 	const float *volume; /* [z][a][b]; b: the minor horizontal axis */
 	int na, nb, nz;
 	double tall; /* upper bound of the slices that the rays of a thread meet in one plane */
@@ -184,7 +185,9 @@ static __global__ void __launch_bounds__(WARP *GROUP, 3)
 		row = ((int64_t)blockIdx.z * ABOVE + threadIdx.y / SIDE_BY_SIDE) * RAYS;
 	}
 	bool mine = view < s.count && column < s.model.columns && row < s.model.rows;
-	Path path = path_of(&s.grid, &s.model, &s.views[min(view, s.count - 1)], row, column);
+	view = min(view, s.count - 1);
+	view = s.order ? s.order[view] : view;
+	Path path = path_of(&s.grid, &s.model, &s.views[view], row, column);
 	mine = mine && path.axis == A;
 	float sum[RAYS] = {0};
 	const int2 planes = planes_between(&s, &path, mine);
@@ -291,40 +294,90 @@ double sheet_reach(const ProjectRequest *what, double *gap, double *most)
 	return reach * 1.1 < 8 ? reach * 1.1 : 0;
 }
 
+/* Direction and height of the ray in the middle of a view. */
+typedef struct {
+	double angle, height;
+} Heading;
+
+static __host__ __device__ Heading heading_of(const KernelModel *model, const KernelView *k)
+{
+	const double column = 0.5 * (double)model->columns, row = 0.5 * (double)model->rows;
+	double at[3], d[2];
+	for (int a = 0; a < 3; a++)
+		at[a] = k->first[a] + column * k->u[a] + row * k->v[a];
+	for (int a = 0; a < 2; a++)
+		d[a] = KERNEL_HAS_SOURCE(k) ? at[a] - k->src[a] : k->src[a];
+	return Heading{atan2(d[1], d[0]), KERNEL_HAS_SOURCE(k) ? k->src[2] : at[2]};
+}
+
 typedef struct {
 	int range; /* of the distances of rows, see points.h */
 	double tall;
 	Group group;
+	bool sorted; /* views are to be sorted by angle */
 } Notes;
 
-/* Mean angle between consecutive views, in radians. */
-static double view_angle(const ProjectRequest *what)
+static int by_angle(const void *a, const void *b)
 {
-	const KernelModel *model = &what->plan->model;
-	double sum = 0, last[2] = {0, 0};
-	for (int64_t i = 0; i < what->count; i++) {
-		const KernelView *k = &what->plan->views[what->first + i];
-		double ray[2];
-		for (int a = 0; a < 2; a++)
-			ray[a] = !KERNEL_HAS_SOURCE(k)
-					 ? k->src[a]
-					 : k->first[a] - k->src[a] +
-						   0.5 * (double)model->columns * k->u[a];
-		if (i > 0)
-			sum += fabs(atan2(last[0] * ray[1] - last[1] * ray[0],
-				last[0] * ray[0] + last[1] * ray[1]));
-		memcpy(last, ray, sizeof last);
-	}
-	return sum / (double)(what->count - 1);
+	const double one = ((const Heading *)a)->angle, two = ((const Heading *)b)->angle;
+	return (one > two) - (one < two);
+}
+
+/* How far the rays of consecutive views are apart, in voxels, at `radius` from the middle. */
+static double mean_distance(const Heading *views, int64_t count, double radius)
+{
+	double sum = 0;
+	for (int64_t i = 1; i < count; i++)
+		sum += fmax(radius * fabs(remainder(views[i].angle - views[i - 1].angle, 2 * M_PI)),
+			fabs(views[i].height - views[i - 1].height));
+	return sum / (double)(count - 1);
 }
 
 /* Views share few voxels if the rays of neighbouring views are more than half a warp (in voxels)
- * apart at the border of the box. */
-static Group group_of(const ProjectRequest *what)
+ * apart at the border of the box. They are sorted if that brings them nearer to each other. */
+static bool group_views(const ProjectRequest *what, Notes *notes)
 {
 	const Box *box = &what->box;
-	int64_t wide = max64(box->high[0] - box->low[0], box->high[1] - box->low[1]);
-	return view_angle(what) * 0.5 * (double)wide > WARP / 2 ? OF_PIXELS : OF_VIEWS;
+	const double radius =
+		0.5 * (double)max64(box->high[0] - box->low[0], box->high[1] - box->low[1]);
+	Heading *views;
+	if (mem_alloc(&views, what->count, sizeof *views, "directions of views") != TOMOS_OK)
+		return false;
+	for (int64_t i = 0; i < what->count; i++)
+		views[i] = heading_of(
+			&what->plan->model, &what->plan->views[what->first + i]);
+	const double given = mean_distance(views, what->count, radius);
+	qsort(views, (size_t)what->count, sizeof *views, by_angle);
+	const double least = fmin(given, mean_distance(views, what->count, radius));
+	mem_free(views);
+	notes->group = least > WARP / 2 ? OF_PIXELS : OF_VIEWS;
+	notes->sorted = notes->group == OF_VIEWS && least < 0.5 * given;
+	return true;
+}
+
+/* The place of each view in the order of angles: how many are before it. */
+static __global__ void sort_views(const __grid_constant__ Sheets s, int *order)
+{
+	const int64_t view = blockIdx.x;
+	const double own = heading_of(&s.model, &s.views[view]).angle;
+	int before = 0;
+	for (int64_t i = threadIdx.x; i < s.count; i += WARP) {
+		const double angle = heading_of(&s.model, &s.views[i]).angle;
+		before += angle < own || (angle == own && i < view);
+	}
+	before = __reduce_add_sync(~0u, before);
+	if (threadIdx.x == 0)
+		order[before] = (int)view;
+}
+
+static tomos_status find_order(tomos_backend *backend, Sheets *s)
+{
+	float *order;
+	TRY(cuda_scratch(backend, SCRATCH_LISTS, s->count, &order, "the order of views"));
+	sort_views<<<(unsigned)s->count, WARP, 0, device_of(backend)->stream>>>(*s, (int *)order);
+	CUDA_LAUNCHED("sorting views");
+	s->order = (const int *)order;
+	return TOMOS_OK;
 }
 
 static bool sheet_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -338,8 +391,7 @@ static bool sheet_applies(const ProjectRequest *what, CudaNotes *notes)
 		return false;
 	found->range = points_range(low, high);
 	found->tall = (RAYS - 1) * high + 4;
-	found->group = group_of(what);
-	return true;
+	return group_views(what, found);
 }
 
 template <Group OF>
@@ -391,6 +443,8 @@ static tomos_status sheet_run(tomos_backend *backend, const ProjectRequest *what
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	const Notes *found = notes_of<Notes>(notes);
 	s.tall = found->tall;
+	if (found->sorted)
+		TRY(find_order(backend, &s));
 	for (int axis = 0; axis < 2; axis++)
 		TRY((found->group == OF_VIEWS ? run_axis<OF_VIEWS> : run_axis<OF_PIXELS>)(backend,
 			what, s, axis, found->range));

@@ -93,16 +93,18 @@ struct Tile {
  * planes and positions count from the middle of the tile. */
 typedef struct __align__(16)
 {
-	double l[3], z[3], a[3]; /* constant, per line, per place: L, Z and A */
-	float l_a[3], z_a[3];    /* L' and Z' */
-	float rate, shear, skew; /* 1 / (stride strided); places per line; lines per place */
+	float l[3], z[3], a[3]; /* constant, per line, per place: L, Z and A */
+	float l_a[3], z_a[3];   /* L' and Z' */
+	float shear, skew;      /* places per line; lines per place */
+	unsigned rate;          /* 2^32 / (stride strided), rounded down */
 	int line, middle;        /* the first line from the middle one; the middle place */
 	int edge, lines;         /* of the detector: the first line from the middle one; all */
 	int place, places, pixels, pitch, axis;
 	int stride, strided; /* places from a lane to the next one; those in a line */
-	float strided_rate;  /* 1 / strided */
+	unsigned strided_rate;
 	int lanes, units;    /* lanes of a group that are used; rays in units of a warp */
 	int part;            /* of the view */
+	int certain;         /* whether a is the dominant axis of all these rays */
 	int64_t first;       /* pixel of the middle line, of all views */
 }
 Seen;
@@ -186,9 +188,9 @@ static __device__ void see_sheets(
 			z = step[e] * ray[a] - step[a] * ray[e];
 		}
 		const int to = i == 0 ? 0 : rows ? 3 - i : i;
-		s->l[to] = l * inverse;
-		s->z[to] = z * inverse;
-		s->a[to] = d[a] * inverse;
+		s->l[to] = (float)(l * inverse);
+		s->z[to] = (float)(z * inverse);
+		s->a[to] = (float)(d[a] * inverse);
 		s->l_a[to] = (float)(d[b] * inverse);
 		s->z_a[to] = (float)(d[e] * inverse);
 	}
@@ -342,12 +344,13 @@ static __device__ int shear_pixels(
 template <class Tile> static __device__ void set_lanes(int lines, Seen *seen)
 {
 	const int group = Tile::GROUP;
-	const double gap = fmax(fabs(seen->l[2]), fabs(seen->z[2])) / fabs(seen->a[0]);
+	const double gap = fmax(fabs((double)seen->l[2]), fabs((double)seen->z[2])) /
+			   fabs((double)seen->a[0]);
 	seen->stride = Tile::ADDS && gap < 0.5 ? (int)fmin(ceil(1 / gap), 4.0) : 1;
 	seen->strided = (seen->places + seen->stride - 1) / seen->stride;
-	seen->strided_rate = 1.f / (float)seen->strided;
+	seen->strided_rate = 0xffffffffu / (unsigned)seen->strided;
 	seen->pixels = seen->strided * seen->stride * lines;
-	seen->rate = 1.f / (float)(seen->strided * seen->stride);
+	seen->rate = 0xffffffffu / (unsigned)(seen->strided * seen->stride);
 	const double apart = gap * seen->stride;
 	seen->lanes = apart > 1 && apart < 1.5 ? 1 + (int)((group - 1) / apart) : group;
 	const int each = LANES / group * seen->lanes;
@@ -404,6 +407,9 @@ static __device__ __noinline__ void see(
 	seen->middle = (int)middle[1];
 	set_lanes<Tile>(lines, seen);
 	seen->axis = a;
+	seen->certain = 1;
+	for (int i = 0; i < 3; i++)
+		seen->certain &= i == a || !may_be_dominant(k, &of, rows, i);
 	seen->part = (int)(view / s->part);
 	seen->first = view * s->model.rows * s->model.columns + (int64_t)middle[0] * seen->pitch;
 }

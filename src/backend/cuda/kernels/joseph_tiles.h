@@ -27,16 +27,21 @@ static __device__ __forceinline__ void clip(
 /* A pixel of those that may meet the tile: its line and place from the middle ones, and number of
  * all pixels; -1: it is not on the detector. */
 typedef struct {
-	int line, place;
+	float line, place;
 	int64_t at;
 } Place;
 
-/* Quotient and remainder; rate: 1 / by, nearly. */
-static __device__ __forceinline__ int2 divided(int i, int by, float rate)
+/* Quotient and remainder; rate: 2^32 / by, rounded down. */
+static __device__ __forceinline__ int2 divided(int i, int by, unsigned rate)
 {
-	const int whole = (int)((float)i * rate), rest = i - whole * by;
-	const int more = rest < 0 ? -1 : rest >= by ? 1 : 0;
-	return make_int2(whole + more, rest - more * by);
+	const int whole = (int)__umulhi((unsigned)i, rate), rest = i - whole * by;
+	return rest >= by ? make_int2(whole + 1, rest - by) : make_int2(whole, rest);
+}
+
+/* The integer nearest to x y. */
+static __device__ __forceinline__ int nearest(float x, float y)
+{
+	return __float_as_int(fmaf(x, y, MAGIC)) - __float_as_int(MAGIC);
 }
 
 template <class Tile> static __device__ __forceinline__ Place place_of(const Seen &seen, int i)
@@ -49,9 +54,10 @@ template <class Tile> static __device__ __forceinline__ Place place_of(const See
 		place = lane.y * seen.stride + lane.x;
 		i = place < seen.places ? i : seen.pixels;
 	}
-	place += seen.place + __float2int_rn(seen.shear * (float)line);
-	line += seen.line + __float2int_rn(seen.skew * (float)(place - seen.middle));
-	return Place{line, place - seen.middle,
+	place += seen.place + nearest(seen.shear, (float)line);
+	const float r = (float)(place - seen.middle);
+	line += seen.line + nearest(seen.skew, r);
+	return Place{(float)line, r,
 		i < seen.pixels && (unsigned)place < (unsigned)seen.pitch &&
 				(unsigned)(line - seen.edge) < (unsigned)seen.lines
 			? seen.first + ((int64_t)line * seen.pitch + place)
@@ -74,15 +80,14 @@ static __device__ __forceinline__ Path path_of(
 	constexpr int B = across_of(A), E = along_of(A), MIDDLE_A = Tile::size(A) / 2,
 		      MIDDLE_B = Tile::size(B) / 2, MIDDLE_E = Tile::size(E) / 2;
 	constexpr unsigned SA = Tile::stride(A), SB = Tile::stride(B), SE = Tile::stride(E);
-	/* In double: positions are differences of larger numbers. */
-	const double c = place.line, r = place.place;
-	const double along = fma(c, seen.a[1], fma(r, seen.a[2], seen.a[0]));
-	const double nearly = inverse_nearly((float)along), rate = nearly * (2 - nearly * along);
-	const float line = (float)c, column = (float)r, inverse = (float)rate;
-	Path p = {.b = (float)(fma(c, seen.l[1], fma(r, seen.l[2], seen.l[0])) * rate),
-		.e = (float)(fma(c, seen.z[1], fma(r, seen.z[2], seen.z[0])) * rate),
-		.b_k = fmaf(line, seen.l_a[1], fmaf(column, seen.l_a[2], seen.l_a[0])) * inverse,
-		.e_k = fmaf(line, seen.z_a[1], fmaf(column, seen.z_a[2], seen.z_a[0])) * inverse};
+	const float c = place.line, r = place.place;
+	const float along = fmaf(c, seen.a[1], fmaf(r, seen.a[2], seen.a[0]));
+	const float nearly = inverse_nearly(along),
+		    rate = fmaf(nearly, fmaf(-nearly, along, 1), nearly);
+	Path p = {.b = fmaf(c, seen.l[1], fmaf(r, seen.l[2], seen.l[0])) * rate,
+		.e = fmaf(c, seen.z[1], fmaf(r, seen.z[2], seen.z[0])) * rate,
+		.b_k = fmaf(c, seen.l_a[1], fmaf(r, seen.l_a[2], seen.l_a[0])) * rate,
+		.e_k = fmaf(c, seen.z_a[1], fmaf(r, seen.z_a[2], seen.z_a[0])) * rate};
 	float first = -MIDDLE_A, last = (float)(size[A] - 1 - MIDDLE_A);
 	clip(p.b, p.b_k, -1 - MIDDLE_B, (float)(size[B] - MIDDLE_B), &first, &last);
 	clip(p.e, p.e_k, -1 - MIDDLE_E, (float)(size[E] - MIDDLE_E), &first, &last);
