@@ -125,22 +125,22 @@ static __device__ __forceinline__ void add_sample(
 	add(Constant<3>());
 }
 
-/* The ray of pixel i of those that may meet the tile. */
+/* The ray of a pixel of those that may meet the tile. */
 template <class Tile, int A>
-static __device__ __forceinline__ void add_ray(
-	const Scatter &s, const Seen &seen, int i, const int size[3], float scale, unsigned memory)
+static __device__ __forceinline__ void add_ray(const Scatter &s, const Seen &seen,
+	const Cursor &at, const int size[3], float scale, unsigned memory)
 {
 	constexpr int PARTS = Tile::PARTS;
-	const Place place = place_of<Tile>(seen, i);
-	const float *from = s.images + place.at;
+	const Place place = place_of<Tile>(seen, at);
+	const float *from = s.images + seen.first + place.at;
 	float plain[PARTS], value[PARTS];
 	bool any = false;
 #pragma unroll
 	for (int k = 0; k < PARTS; k++) {
 		const unsigned marked =
-			place.at < 0 ? 3
-				     : __float_as_uint(__ldg(
-					       from + rotated_view<PARTS>(&s.tiles, seen, k)));
+			!place.exists ? 3
+				      : __float_as_uint(__ldg(
+						from + rotated_view<PARTS>(&s.tiles, seen, k)));
 		const bool along = (marked & 3) == rotated_axis<PARTS>(A, k);
 		plain[k] = __fmaf_rn(__uint_as_float(along ? marked & ~3u : 0), scale, MAGIC);
 		value[k] = __fadd_rn(plain[k], -MAGIC);
@@ -198,8 +198,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
 			unit = __uint_as_float(largest) * s.tiles.unit;
 			scale = unit > 0 ? 1 / unit : 0;
 		},
-		[&](auto axis, const Seen &seen, int i) {
-			add_ray<Tile, decltype(axis)::VALUE>(s, seen, i, own.size, scale,
+		[&](auto axis, const Seen &seen, const Cursor &at) {
+			add_ray<Tile, decltype(axis)::VALUE>(s, seen, at, own.size, scale,
 				(unsigned)__cvta_generic_to_shared(memory));
 		},
 		[&](bool last) { flush<Tile>(s, tile, own, unit, last); });

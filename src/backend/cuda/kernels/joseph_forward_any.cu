@@ -173,19 +173,19 @@ static __device__ __forceinline__ void add_sample(const Sample &sample, float (&
 	sum[0] += fmaf(sample.right, right - left, left);
 }
 
-/* The ray of pixel i of those that may meet the tile. */
+/* The ray of a pixel of those that may meet the tile. */
 template <class Tile, int A>
-static __device__ __forceinline__ void sum_ray(
-	const Gather &g, const Seen &seen, int i, const int size[3], float scale, unsigned memory)
+static __device__ __forceinline__ void sum_ray(const Gather &g, const Seen &seen, const Cursor &at,
+	const int size[3], float scale, unsigned memory)
 {
 	constexpr int PARTS = Tile::PARTS, SB = (int)Tile::BYTES * Tile::stride(across_of(A)),
 		      SE = (int)Tile::BYTES * Tile::stride(along_of(A));
-	const Place place = place_of<Tile>(seen, i);
-	int *to = g.sums + place.at;
+	const Place place = place_of<Tile>(seen, at);
+	int *to = g.sums + seen.first + place.at;
 	int own = 0; /* rays whose dominant axis is A, as bits */
 #pragma unroll
 	for (int k = 0; k < PARTS; k++)
-		if (place.at >= 0 &&
+		if (place.exists &&
 			(seen.certain ||
 				(__ldcg(to + rotated_view<PARTS>(&g.tiles, seen, k)) & 3) ==
 					rotated_axis<PARTS>(A, k)))
@@ -215,8 +215,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
 	load_tile<Tile>(g, own, memory);
 	each_view<Tile>(
 		&g.tiles, own, memory, [](unsigned) {},
-		[&](auto axis, const Seen &seen, int i) {
-			sum_ray<Tile, decltype(axis)::VALUE>(g, seen, i, own.size, scale,
+		[&](auto axis, const Seen &seen, const Cursor &at) {
+			sum_ray<Tile, decltype(axis)::VALUE>(g, seen, at, own.size, scale,
 				(unsigned)__cvta_generic_to_shared(memory));
 		},
 		[](bool) {});

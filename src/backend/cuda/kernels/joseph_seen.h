@@ -9,6 +9,7 @@
 
 enum {
 	LANES = 32,
+	AT_ONCE = 4, /* warps of rays that a warp takes, one after the other */
 	VIEWS = 96,  /* seen from a tile at a time, at most */
 	SQUARE = 32, /* pixels of a view that a block transposes */
 	LINES = 8
@@ -86,7 +87,7 @@ struct Tile {
 
 /* The rays of one view with dominant axis a that may meet a tile. Their pixels are a
  * parallelogram. A line is a row or a column of the detector (lines_are_rows), a place is the
- * number of a pixel in its line. There are `pixels` pixels, `places` in each line; the first
+ * number of a pixel in its line. There are `places` pixels in each of `high` lines; the first
  * place moves by `shear` from line to line, and lines move by `skew` from place to place. Lines
  * and places count from a pixel in the middle. L, Z and A are linear functions of line and place.
  * The ray meets plane k at b = (L + k L') / A and e = (Z + k Z') / A along the two other axes;
@@ -96,16 +97,20 @@ typedef struct __align__(16)
 	float l[3], z[3], a[3]; /* constant, per line, per place: L, Z and A */
 	float l_a[3], z_a[3];   /* L' and Z' */
 	float shear, skew;      /* places per line; lines per place */
-	unsigned rate;          /* 2^32 / (stride strided), rounded down */
-	int line, middle;        /* the first line from the middle one; the middle place */
-	int edge, lines;         /* of the detector: the first line from the middle one; all */
-	int place, places, pixels, pitch, axis;
-	int stride, strided; /* places from a lane to the next one; those in a line */
-	unsigned strided_rate;
-	int lanes, units;    /* lanes of a group that are used; rays in units of a warp */
-	int part;            /* of the view */
-	int certain;         /* whether a is the dominant axis of all these rays */
-	int64_t first;       /* pixel of the middle line, of all views */
+	int line, middle;       /* the first line from the middle one; the middle place */
+	int edge, lines;        /* of the detector: the first line from the middle one; all */
+	int place, places, high, pitch;
+	int stride, strided;    /* places from a lane to the next one; those in a line */
+	unsigned strided_rate;  /* 2^32 / strided, rounded down */
+	int width;              /* stride strided: the pixels of a line and those left out */
+	unsigned rate;          /* 2^32 / width, rounded down */
+	int lanes;              /* of a group that are used */
+	int warps, units;       /* rays in units of a warp, and of those that a warp takes at once */
+	int2 next;              /* lines and places from a warp's rays to the next ones */
+	int axis;
+	int certain;            /* whether a is the dominant axis of all these rays */
+	int part;               /* of the view */
+	int64_t first;          /* pixel of the middle line, of all views */
 }
 Seen;
 
@@ -315,9 +320,8 @@ static __device__ void shear_places(
 	to->places = (fewer ? high - low : of->high[1] - of->low[1]) + 1;
 }
 
-/* The pixels that may meet the tile: lines follow its edges along e, if then there are fewer. The
- * number of lines. */
-static __device__ int shear_pixels(
+/* The pixels that may meet the tile: lines follow its edges along e, if then there are fewer. */
+static __device__ void shear_pixels(
 	const double f[8][2], const Rectangle *of, const double middle[2], int a, Seen *seen)
 {
 	double along[2];
@@ -335,13 +339,13 @@ static __device__ int shear_pixels(
 	seen->line = (int)(best.line - middle[0]);
 	seen->place = (int)best.place;
 	seen->places = (int)best.places;
-	return (int)best.lines;
+	seen->high = (int)best.lines;
 }
 
 /* Rays of neighbouring pixels are `gap` voxels apart. If that is less than half, several lanes
  * would add to the same voxel: they take every third pixel or so. If it is a little more than one,
  * some would be in the same banks: then fewer lanes take less time. */
-template <class Tile> static __device__ void set_lanes(int lines, Seen *seen)
+template <class Tile> static __device__ void set_lanes(Seen *seen)
 {
 	const int group = Tile::GROUP;
 	const double gap = fmax(fabs((double)seen->l[2]), fabs((double)seen->z[2])) /
@@ -349,12 +353,14 @@ template <class Tile> static __device__ void set_lanes(int lines, Seen *seen)
 	seen->stride = Tile::ADDS && gap < 0.5 ? (int)fmin(ceil(1 / gap), 4.0) : 1;
 	seen->strided = (seen->places + seen->stride - 1) / seen->stride;
 	seen->strided_rate = 0xffffffffu / (unsigned)seen->strided;
-	seen->pixels = seen->strided * seen->stride * lines;
-	seen->rate = 0xffffffffu / (unsigned)(seen->strided * seen->stride);
+	seen->width = seen->strided * seen->stride;
+	seen->rate = 0xffffffffu / (unsigned)seen->width;
 	const double apart = gap * seen->stride;
 	seen->lanes = apart > 1 && apart < 1.5 ? 1 + (int)((group - 1) / apart) : group;
 	const int each = LANES / group * seen->lanes;
-	seen->units = (seen->pixels + each - 1) / each;
+	seen->next = make_int2(each / seen->width, each % seen->width);
+	seen->warps = (seen->width * seen->high + each - 1) / each;
+	seen->units = (seen->warps + AT_ONCE - 1) / AT_ONCE;
 }
 
 /* Bits of the largest pixel of the squares around a rectangle. */
@@ -400,12 +406,12 @@ static __device__ __noinline__ void see(
 		middle[i] = rint(0.5 * (of.low[i] + of.high[i]));
 	const Rays rays = rays_of(k, middle[rows ? 0 : 1], middle[rows ? 1 : 0]);
 	see_sheets(k, &rays, at, a, rows, seen);
-	const int lines = shear_pixels(f, &of, middle, a, seen);
+	shear_pixels(f, &of, middle, a, seen);
 	seen->pitch = (int)(rows ? s->model.columns : s->model.rows);
 	seen->lines = (int)(rows ? s->model.rows : s->model.columns);
 	seen->edge = -(int)middle[0];
 	seen->middle = (int)middle[1];
-	set_lanes<Tile>(lines, seen);
+	set_lanes<Tile>(seen);
 	seen->axis = a;
 	seen->certain = 1;
 	for (int i = 0; i < 3; i++)

@@ -24,13 +24,6 @@ static __device__ __forceinline__ void clip(
 	*last = fminf(*last, fmaxf(one, two));
 }
 
-/* A pixel of those that may meet the tile: its line and place from the middle ones, and number of
- * all pixels; -1: it is not on the detector. */
-typedef struct {
-	float line, place;
-	int64_t at;
-} Place;
-
 /* Quotient and remainder; rate: 2^32 / by, rounded down. */
 static __device__ __forceinline__ int2 divided(int i, int by, unsigned rate)
 {
@@ -44,24 +37,52 @@ static __device__ __forceinline__ int nearest(float x, float y)
 	return __float_as_int(fmaf(x, y, MAGIC)) - __float_as_int(MAGIC);
 }
 
-template <class Tile> static __device__ __forceinline__ Place place_of(const Seen &seen, int i)
+/* A pixel in the parallelogram of those that may meet the tile: its line, and its place or that in
+ * the order of lanes. */
+typedef struct {
+	int line, place;
+} Cursor;
+
+/* The pixel of this lane in a warp of rays; beyond the last line: none. */
+template <class Tile> static __device__ __forceinline__ Cursor cursor_of(const Seen &seen, int warp)
 {
-	const int2 at =
-		divided(i, Tile::ADDS ? seen.strided * seen.stride : seen.places, seen.rate);
-	int line = at.x, place = at.y;
-	if (Tile::ADDS) {
+	constexpr int GROUP = Tile::GROUP, GROUPS = LANES / GROUP;
+	const int lane = threadIdx.x % GROUP, group = threadIdx.x / GROUP % GROUPS;
+	const int2 at = divided((warp * GROUPS + group) * seen.lanes + lane, seen.width, seen.rate);
+	return Cursor{lane < seen.lanes ? at.x : 1 << 30, at.y};
+}
+
+static __device__ __forceinline__ Cursor next_of(const Seen &seen, Cursor at)
+{
+	at.line += seen.next.x;
+	at.place += seen.next.y;
+	return at.place >= seen.width ? Cursor{at.line + 1, at.place - seen.width} : at;
+}
+
+/* The pixel on the detector: line and place from the middle ones, and its number from the first one
+ * of the middle line; exists: it is one of those that may meet the tile. */
+typedef struct {
+	float line, place;
+	int at;
+	bool exists;
+} Place;
+
+template <class Tile>
+static __device__ __forceinline__ Place place_of(const Seen &seen, const Cursor &of)
+{
+	int line = of.line, place = of.place;
+	bool exists = line < seen.high;
+	if (Tile::ADDS && seen.stride > 1) {
 		const int2 lane = divided(place, seen.strided, seen.strided_rate);
 		place = lane.y * seen.stride + lane.x;
-		i = place < seen.places ? i : seen.pixels;
+		exists &= place < seen.places;
 	}
 	place += seen.place + nearest(seen.shear, (float)line);
 	const float r = (float)(place - seen.middle);
 	line += seen.line + nearest(seen.skew, r);
-	return Place{(float)line, r,
-		i < seen.pixels && (unsigned)place < (unsigned)seen.pitch &&
-				(unsigned)(line - seen.edge) < (unsigned)seen.lines
-			? seen.first + ((int64_t)line * seen.pitch + place)
-			: -1};
+	exists &= (unsigned)place < (unsigned)seen.pitch;
+	exists &= (unsigned)(line - seen.edge) < (unsigned)seen.lines;
+	return Place{(float)line, r, line * seen.pitch + place, exists};
 }
 
 /* A ray that meets the tile in n planes from k on, all counted from the middle of the tile. origin:
@@ -91,12 +112,13 @@ static __device__ __forceinline__ Path path_of(
 	float first = -MIDDLE_A, last = (float)(size[A] - 1 - MIDDLE_A);
 	clip(p.b, p.b_k, -1 - MIDDLE_B, (float)(size[B] - MIDDLE_B), &first, &last);
 	clip(p.e, p.e_k, -1 - MIDDLE_E, (float)(size[E] - MIDDLE_E), &first, &last);
-	p.k = ceilf(first);
-	p.n = first <= last ? (int)(floorf(last) - p.k) + 1 : 0;
+	const float begin = __fadd_ru(first, MAGIC), end = __fadd_rd(last, MAGIC);
+	p.k = __fadd_rn(begin, -MAGIC);
+	p.n = first <= last ? __float_as_int(end) - __float_as_int(begin) + 1 : 0;
 	p.origin = memory +
 		   Tile::BYTES * (Tile::ORIGIN + MIDDLE_A * SA + MIDDLE_B * SB + MIDDLE_E * SE) -
-		   __float_as_uint(MAGIC) * (Tile::BYTES * (SB + SE)) +
-		   Tile::BYTES * SA * (unsigned)(int)p.k;
+		   __float_as_uint(MAGIC) * (Tile::BYTES * (SA + SB + SE)) +
+		   Tile::BYTES * SA * __float_as_uint(begin);
 	return p;
 }
 
@@ -155,33 +177,49 @@ static __device__ __forceinline__ void each_sample(Path p, const Use &use)
 	__syncwarp();
 }
 
-/* Calls use(Constant, seen, i) for the rays in a list, with the axis and the number of the pixel;
+/* Takes the next one of the units that the warps of a block share. */
+static __device__ __forceinline__ int take_unit(int *next)
+{
+	int unit = 0;
+	if (threadIdx.x % LANES == 0)
+		asm volatile("atom.shared.add.u32 %0, [%1], 1;"
+			: "=r"(unit)
+			: "r"((unsigned)__cvta_generic_to_shared(next))
+			: "memory");
+	return __shfl_sync(~0u, unit, 0);
+}
+
+/* Calls use(Constant, seen, cursor) for the rays in a list, with the axis and the pixel;
  * neighbouring lanes have neighbouring pixels, some of them beyond the last one. Warps take the
- * next rays when they have finished others; next: rays taken. */
+ * next rays when they have finished others; next: units taken. */
 template <class Tile, class Use>
 static __device__ __forceinline__ void each_ray(
-	const Seen *seen, int count, int *next, const Use &use)
+	const Seen *list, int count, int *next, const Use &use)
 {
-	constexpr int GROUP = Tile::GROUP, GROUPS = LANES / GROUP;
-	const int lane = threadIdx.x % GROUP, group = threadIdx.x / GROUP % GROUPS;
 	int before = 0;
 	for (int v = 0; v < count;) {
-		int i = threadIdx.x % LANES ? 0 : atomicAdd(next, 1);
-		i = __shfl_sync(~0u, i, 0);
-		for (; v < count && i >= before + seen[v].units; v++)
-			before += seen[v].units;
+		const int unit = take_unit(next);
+		for (; v < count && unit >= before + list[v].units; v++)
+			before += list[v].units;
 		if (v == count)
 			break;
-		const int axis = seen[v].axis, lanes = seen[v].lanes;
-		i = lane < lanes ? ((i - before) * GROUPS + group) * lanes + lane : seen[v].pixels;
+		const Seen &seen = list[v];
+		const int axis = seen.axis, first = AT_ONCE * (unit - before),
+			  end = min(first + AT_ONCE, seen.warps);
+		const auto follow = [&](auto constant) {
+			Cursor at = cursor_of<Tile>(seen, first);
+#pragma unroll 1
+			for (int i = first; i < end; i++, at = next_of(seen, at))
+				use(constant, seen, at);
+		};
 		if constexpr (Tile::AXES == UPRIGHT)
-			use(Constant<2>(), seen[v], i);
+			follow(Constant<2>());
 		else if (axis == 0)
-			use(Constant<0>(), seen[v], i);
+			follow(Constant<0>());
 		else if (Tile::AXES == LEVEL || axis == 1)
-			use(Constant<1>(), seen[v], i);
+			follow(Constant<1>());
 		else if constexpr (Tile::AXES == ALL)
-			use(Constant<2>(), seen[v], i);
+			follow(Constant<2>());
 	}
 }
 
@@ -240,7 +278,7 @@ static __device__ __forceinline__ Own own_tile(const Tiles *s)
 	return own;
 }
 
-/* Goes over all views, some at a time: calls begin(largest pixel), use(Constant, seen, i) for their
+/* Goes over all views, some at a time: calls begin(largest pixel), use(Constant, seen, cursor) for their
  * rays and end(last). memory: the tile, and behind it room for a list of rays. */
 template <class Tile, class Begin, class Use, class End>
 static __device__ __forceinline__ void each_view(const Tiles *s, const Own &own, void *memory,
