@@ -1,5 +1,5 @@
-/* Host side of footprint_slices.h: which requests it applies to, and launches. */
-#include "backend/cuda/kernels/footprint_slices.h"
+/* Host side of footprint_slices.h and footprint_slice.h: which requests it applies to, and launches. */
+#include "backend/cuda/kernels/footprint_slice.h"
 
 enum {
 	MOST_SAMPLES = 99,        /* of a list */
@@ -7,13 +7,16 @@ enum {
 	LEAST_THREADS = 128,      /* of a block */
 	NEAREST = 8,              /* pixels from the source to the box, at least */
 	ENOUGH_THREADS = 1 << 18, /* on the GPU at once */
-	MOST_PARTS = 8
+	FEW_SLICES = 2,           /* which are projected one by one */
+	TOGETHER = 8,             /* forward: views of a block */
+	LENGTH = 8                /* most pixels of a plane that a ray meets in one slice */
 };
 
 typedef struct {
 	HatSlices slices;
-	int most;     /* samples of a list */
-	double least; /* least depth of a pixel */
+	int most;      /* samples of a list */
+	double length; /* most pixels of a plane that a ray meets, or columns of a pixel */
+	double least;  /* least depth of a pixel */
 } Notes;
 
 /* ---- which requests -------------------------------------------------------------------------- */
@@ -44,27 +47,35 @@ static Extent extent_of(const ProjectRequest *what, const HatSlices *l, const Ke
 	return e;
 }
 
-/* Most samples of a list; 0: the source is not outside the box. Forward, neighbouring rays are at
- * most `apart` pixels apart where they cross a plane. Changes (x, y) of U - c D per pixel are affine
- * in c. */
-static double samples_of(const ProjectRequest *what, const HatSlices *l, const KernelView *k)
+/* Whether the source is outside the box. Sets `length` and `most` to what the view needs, if that is
+ * more. Forward, neighbouring rays are `apart` pixels apart where they cross a plane, at most. Changes
+ * of U - c D per pixel are affine in c. */
+static bool view_applies(
+	const ProjectRequest *what, const HatSlices *l, const KernelView *k, Notes *n)
 {
 	const double ua = k->column[l->a], ub = k->column[l->b], da = k->depth[l->a],
 		     db = k->depth[l->b], square = da * da + db * db;
 	const Extent e = extent_of(what, l, k);
 	if (!(e.near > (int)NEAREST * (fabs(da) + fabs(db))))
-		return 0;
-	const double slack = square > 0 ? 1 + 2 * (fabs(da) + fabs(db)) / e.near : 1,
-		     round = square > 0 ? 2 : 1.01;
+		return false;
+	const double slack = square > 0 ? 1 + 2 * (fabs(da) + fabs(db)) / e.near : 1;
+	double length, most;
 	if (what->direction == FORWARD) {
 		double c = square > 0 ? (ua * da + ub * db) / square : 0;
 		c = fmin(fmax(c, e.left - 1), e.right + 1);
-		const double least = hypot(ua - c * da, ub - c * db) / sqrt(2.);
-		return slack * (4 * e.far / least + 2) + round;
+		const double apart = e.far * sqrt(2.) / hypot(ua - c * da, ub - c * db);
+		length = slack * (2 + apart);
+		most = length + slack * 3 * apart;
+	} else {
+		const double left = fabs(ua - e.left * da) + fabs(ub - e.left * db),
+			     right = fabs(ua - e.right * da) + fabs(ub - e.right * db);
+		length = slack * fmax(left, right) / e.near + 1;
+		most = length + slack * fmax(left, right) / e.near;
 	}
-	const double left = fabs(ua - e.left * da) + fabs(ub - e.left * db),
-		     right = fabs(ua - e.right * da) + fabs(ub - e.right * db);
-	return slack * (2 * fmax(left, right) / e.near + 1) + round;
+	n->least = fmin(n->least, e.near);
+	n->length = fmax(n->length, length);
+	n->most = (int)fmax(n->most, fmin(most + (square > 0 ? 2 : 1.01), 1e6));
+	return true;
 }
 
 static bool slices_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -76,7 +87,6 @@ static bool slices_applies(const ProjectRequest *what, CudaNotes *notes)
 	const bool parallel = rays->source == TOMOS_PARALLEL;
 	const bool fans = rays->source == TOMOS_FAN_PER_ROW ||
 			  (rays->source == TOMOS_POINT && plan->model.planar);
-	double most = LEAST_SAMPLES;
 	int64_t low, high;
 	if (!rays->same_rows || !(parallel || (fans && s == 2)))
 		return false;
@@ -86,18 +96,16 @@ static bool slices_applies(const ProjectRequest *what, CudaNotes *notes)
 		.first = rays->all.row,
 		.sign = rays->all.sign};
 	n->least = 1e300;
+	n->length = 0;
+	n->most = LEAST_SAMPLES;
 	slices_range(what, &n->slices, &low, &high);
-	for (int64_t i = 0; i < what->count; i++) {
-		const KernelView *k = &plan->views[what->first + i];
-		const double samples = samples_of(what, &n->slices, k);
-		if (!(samples > 0 && samples < (double)MOST_SAMPLES))
+	for (int64_t i = 0; i < what->count; i++)
+		if (!view_applies(what, &n->slices, &plan->views[what->first + i], n))
 			return false;
-		most = fmax(most, samples);
-		n->least = fmin(n->least, extent_of(what, &n->slices, k).near);
-	}
-	n->most = (int)most | 1;
+	n->most |= 1;
 	const int64_t a = n->slices.a, b = n->slices.b;
-	return high > low && what->count * plan->model.columns < 1 << 30 &&
+	return high > low && n->most <= MOST_SAMPLES &&
+	       what->count * plan->model.columns < 1 << 30 &&
 	       (what->box.high[a] - what->box.low[a]) * (what->box.high[b] - what->box.low[b]) <
 		       1 << 30;
 }
@@ -105,11 +113,8 @@ static bool slices_applies(const ProjectRequest *what, CudaNotes *notes)
 /* ---- launches -------------------------------------------------------------------------------- */
 
 typedef void (*SlicesKernel)(const Slices s);
-static const SlicesKernel kernels[2][2][2] = {
-	{{slices_forward<false, float>, slices_forward<false, float4>},
-		{slices_forward<true, float>, slices_forward<true, float4>}},
-	{{slices_back<false, float>, slices_back<false, float4>},
-		{slices_back<true, float>, slices_back<true, float4>}}};
+static const SlicesKernel kernels[2][2] = {
+	{slices_forward<false>, slices_forward<true>}, {slices_back<false>, slices_back<true>}};
 
 static int bytes_of(int threads, int most)
 {
@@ -120,9 +125,8 @@ static int bytes_of(int threads, int most)
 static int divide_threads(const ProjectRequest *what, Slices *s)
 {
 	const bool forward = what->direction == FORWARD;
-	const int64_t fours =
-		forward ? (int64_t)s->count * ((s->columns + 3) / 4)
-			: (int64_t)((s->n[0] + 1) / 2) * ((s->n[1] + 1) / 2);
+	const int64_t fours = forward ? (int64_t)s->count * ((s->columns + 3) / 4)
+				      : (int64_t)((s->n[0] + 1) / 2) * ((s->n[1] + 1) / 2);
 	int threads = MOST_THREADS;
 	const int table = forward ? 0 : NEAR * (int)sizeof(NearView);
 	while (threads > LEAST_THREADS && bytes_of(threads, s->most) + table > cuda_most_shared())
@@ -131,24 +135,25 @@ static int divide_threads(const ProjectRequest *what, Slices *s)
 	while (s->lanes < s->quads)
 		s->lanes *= 2;
 	while (s->parts < MOST_PARTS && fours * s->lanes * s->parts * 2 <= ENOUGH_THREADS &&
-		threads / (2 * s->parts * s->lanes) >= VIEWS)
+		threads / (2 * s->parts * s->lanes) >= TOGETHER)
 		s->parts *= 2;
 	s->groups = threads / (s->lanes * s->parts);
+	s->together = s->groups < TOGETHER ? s->groups : (int)TOGETHER;
 	while (s->wide * s->wide < s->groups)
 		s->wide *= 2;
 	return threads;
 }
 
-static tomos_status launch(tomos_backend *backend, const ProjectRequest *what, Slices *s, bool fan,
-	bool four)
+static tomos_status launch(tomos_backend *backend, const ProjectRequest *what, Slices *s, bool fan)
 {
 	const bool forward = what->direction == FORWARD;
-	const SlicesKernel kernel = kernels[what->direction][fan][four];
+	const SlicesKernel kernel = kernels[what->direction][fan];
 	const int threads = divide_threads(what, s), high = s->groups / s->wide;
-	const dim3 blocks = forward ? dim3(cuda_blocks(s->columns, s->groups / VIEWS * FOUR, 1 << 30),
-					      cuda_blocks(s->count, VIEWS, 65535))
-				    : dim3(cuda_blocks(s->n[0], 2 * s->wide, 1 << 30),
-					      cuda_blocks(s->n[1], 2 * high, 65535));
+	const dim3 blocks =
+		forward ? dim3(cuda_blocks(s->columns, s->groups / s->together * FOUR, 1 << 30),
+				  cuda_blocks(s->count, s->together, 65535))
+			: dim3(cuda_blocks(s->n[0], 2 * s->wide, 1 << 30),
+				  cuda_blocks(s->n[1], 2 * high, 65535));
 	TRY(cuda_take_shared((const void *)kernel));
 	kernel<<<blocks, threads, (size_t)bytes_of(threads, s->most), device_of(backend)->stream>>>(
 		*s);
@@ -156,10 +161,52 @@ static tomos_status launch(tomos_backend *backend, const ProjectRequest *what, S
 	return TOMOS_OK;
 }
 
+/* One slice. */
+static tomos_status forward_slice(
+	tomos_backend *backend, const ProjectRequest *what, Slices *s, bool fan, double length)
+{
+	auto kernel = fan ? (length < 4 ? slice_forward<true, 4> : slice_forward<true, LENGTH>)
+			  : (length < 4 ? slice_forward<false, 4> : slice_forward<false, LENGTH>);
+	float *transposed;
+	TRY(cuda_scratch(backend, SCRATCH_LISTS, (int64_t)s->n[0] * s->n[1], &transposed,
+		"a transposed slice"));
+	const Transposed t = transposed_planes((float *)s->from, transposed, s->n[0], s->n[1], 1);
+	TRY(transpose_in(backend, &t));
+	s->transposed = transposed;
+	unsigned parts = 1;
+	while (parts < MOST_PARTS && what->count * s->columns * parts * 2 <= ENOUGH_THREADS * 2)
+		parts *= 2;
+	kernel<<<dim3(cuda_blocks(s->columns, WIDE, 1 << 30),
+			 cuda_blocks(s->count, RAY_VIEWS, 65535)),
+		dim3(WIDE, RAY_VIEWS, parts), 0, device_of(backend)->stream>>>(*s);
+	CUDA_LAUNCHED("projecting a slice");
+	return TOMOS_OK;
+}
+
+static tomos_status back_slice(tomos_backend *backend, const Slices *s, bool fan, double length)
+{
+	auto kernel = fan ? (length < 3 ? slice_back<true, true> : slice_back<true, false>)
+			  : (length < 3 ? slice_back<false, true> : slice_back<false, false>);
+	kernel<<<dim3(cuda_blocks(s->n[0], WIDE, 1 << 30), cuda_blocks(s->n[1], PIXELS, 65535)),
+		dim3(WIDE, MOST_PARTS), 0, device_of(backend)->stream>>>(*s);
+	CUDA_LAUNCHED("back projecting a slice");
+	return TOMOS_OK;
+}
+
+/* From `outside`, where that has the order of `inside`, or else from a transposed copy. */
+static tomos_status bring(tomos_backend *backend, const Transposed *t, const float **from)
+{
+	const bool same = t->slices == 1 && t->pitch == 1 && t->sj == 1 && t->sk == t->nj;
+	*from = same ? t->outside : t->inside;
+	return same ? TOMOS_OK : transpose_in(backend, t);
+}
+
 static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what, const Notes *n,
 	Slices s, int64_t slice, int64_t slices, const CudaEpilogue *epilogue)
 {
-	const bool forward = what->direction == FORWARD, four = slices > 1;
+	const bool forward = what->direction == FORWARD,
+		   four = slices > 1 || (forward && n->length > (double)LENGTH);
+	const bool fan = what->plan->rays.source != TOMOS_PARALLEL;
 	const int unit = four ? FOUR : 1;
 	Transposed x = transposed_volume(what, &n->slices, slice, slices, unit);
 	Transposed y = transposed_views(what, &n->slices, slice, slices, unit);
@@ -167,10 +214,13 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	TRY(cuda_scratch(
 		backend, SCRATCH_ROWS, y.pitch * y.nj * y.nk, &y.inside, "rows of slices"));
 	s.quads = (int)(x.pitch / unit);
-	s.from = forward ? x.inside : y.inside;
 	s.to = forward ? y.inside : x.inside;
-	TRY(transpose_in(backend, forward ? &x : &y));
-	TRY(launch(backend, what, &s, what->plan->rays.source != TOMOS_PARALLEL, four));
+	TRY(bring(backend, forward ? &x : &y, &s.from));
+	if (four)
+		TRY(launch(backend, what, &s, fan));
+	else
+		TRY(forward ? forward_slice(backend, what, &s, fan, n->length)
+			    : back_slice(backend, &s, fan, n->length));
 	return transpose_out(backend, forward ? &y : &x, epilogue);
 }
 
@@ -195,9 +245,10 @@ static tomos_status slices_run(tomos_backend *backend, const ProjectRequest *wha
 	}
 	for (int i = 0; i < 2; i++)
 		s.n[i] = (int)(what->box.high[s.axis[i]] - what->box.low[s.axis[i]]);
-	const int64_t most =
-		slices_at_once(backend, what, &n.slices, SlicesScratch{FOUR, 1, 1, 0});
 	slices_range(what, &n.slices, &low, &high);
+	const int64_t most = high - low <= FEW_SLICES ? 1
+						      : slices_at_once(backend, what, &n.slices,
+								SlicesScratch{FOUR, 1, 1, 0});
 	for (int64_t at = low; at < high; at += most)
 		TRY(run_slices(backend, what, &n, s, at, min64(most, high - at), epilogue));
 	return TOMOS_OK;
@@ -207,7 +258,7 @@ static CudaFusion slices_fuse(const tomos_backend *, const ProjectRequest *what,
 	const CudaNotes *notes, const FusedUpdate *step)
 {
 	return step->average || !slices_have_rows(what, notes_of<HatSlices>(notes)) ? FUSES_NEXT
-										      : FUSES;
+										    : FUSES;
 }
 
 extern const CudaKernel cuda_footprint_forward_slices, cuda_footprint_back_slices;

@@ -1,7 +1,7 @@
 /* Separable footprints of rays that stay in slices, parallel or from a point source in every slice:
  * all slices have the same weights.
  *
- * A group of threads, each of which has four slices (or one), has the rays of four neighbouring
+ * A group of threads, each of which has four slices, has the rays of four neighbouring
  * columns (forward) or a square of 2 x 2 pixels (back). Each of its threads lists the samples that
  * any of the four meets in one plane of pixels or in one view, with four weights for each sample, in
  * shared memory; then the group adds the samples of all its lists. In a slice, pixel p falls on
@@ -18,8 +18,7 @@ enum {
 	WARP = 32,
 	MOST_THREADS = 512,
 	BLOCKS = 2,
-	VIEWS = 4, /* forward: neighbouring views of a block read nearly the same pixels */
-	NEAR = 64  /* back: views whose NearView is in shared memory */
+	NEAR = 64 /* back: views whose NearView is in shared memory */
 };
 
 typedef struct {
@@ -28,15 +27,16 @@ typedef struct {
 	int axis[2];    /* the axes a and b in a slice */
 	int64_t low[3]; /* first voxel of the box */
 	double step[3];
-	int n[2];   /* pixels along a and b */
-	int weight; /* WEIGHT_... */
-	float least; /* below the least depth of a pixel */
-	int quads;  /* values per pixel: of four slices each, or of one */
+	int n[2];                 /* pixels along a and b */
+	int weight;               /* WEIGHT_... */
+	float least;              /* below the least depth of a pixel */
+	int quads;                /* float4 per pixel, four slices each */
 	int lanes, groups, parts; /* threads per group; groups of a block; shares of their lists */
+	int together;             /* forward: views of a block, which read nearly the same pixels */
 	int wide;                 /* back: squares along a of a block */
 	int most;                 /* samples of a list; odd, so that fewer banks conflict */
-	const void *from;
-	void *to;
+	const float *from, *transposed; /* transposed: of one slice, [a][b] */
+	float *to;
 } Slices;
 
 /* U = u . (i, j, 1) and D = d . (i, j, 1) of pixel (i, j) of the box. */
@@ -134,39 +134,56 @@ static __device__ Member member_of(const Slices &s, float4 *memory)
 		.ranges = ranges + (thread - lane)};
 }
 
-/* Adds the samples of all lists of the group. step: from one sample of a list to the next. */
-template <class Value>
-static __device__ __forceinline__ void add_lists(
-	const Slices &s, const Member &me, int step, Value sum[FOUR])
+/* Adds N samples of a list; a static number, so that their loads overlap. */
+template <int N>
+static __device__ __forceinline__ void add_samples(
+	const float4 *from, int step, const float4 *weights, float4 sum[FOUR])
 {
-	const Value *from = (const Value *)s.from + min(me.lane, s.quads - 1);
+	float4 value[N];
+#pragma unroll
+	for (int m = 0; m < N; m++)
+		value[m] = __ldg(from + m * step);
+#pragma unroll
+	for (int m = 0; m < N; m++) {
+		const float4 weight = weights[m];
+		add_scaled(sum[0], weight.x, value[m]);
+		add_scaled(sum[1], weight.y, value[m]);
+		add_scaled(sum[2], weight.z, value[m]);
+		add_scaled(sum[3], weight.w, value[m]);
+	}
+}
+
+/* Adds the samples of all lists of the group. step: from one sample of a list to the next. */
+static __device__ __forceinline__ void add_lists(
+	const Slices &s, const Member &me, int step, float4 sum[FOUR])
+{
+	const float4 *from = (const float4 *)s.from + min(me.lane, s.quads - 1);
 	__syncwarp();
 	for (int j = 0; j < s.lanes; j++) {
 		const int2 range = me.ranges[j];
-		const Value *at = from + (int64_t)range.x * s.quads;
+		const float4 *at = from + (int64_t)range.x * s.quads;
 		const float4 *weights = me.lists + j * s.most;
-#pragma unroll 4
-		for (int m = 0; m < range.y; m++) {
-			const Value value = __ldg(at + m * step);
-			const float4 weight = weights[m];
-			add_scaled(sum[0], weight.x, value);
-			add_scaled(sum[1], weight.y, value);
-			add_scaled(sum[2], weight.z, value);
-			add_scaled(sum[3], weight.w, value);
-		}
+		int left = range.y;
+		for (; left >= 4; left -= 4, at += 4 * step, weights += 4)
+			add_samples<4>(at, step, weights, sum);
+		if (left == 3)
+			add_samples<3>(at, step, weights, sum);
+		else if (left == 2)
+			add_samples<2>(at, step, weights, sum);
+		else if (left == 1)
+			add_samples<1>(at, step, weights, sum);
 	}
 	__syncwarp();
 }
 
 /* Adds the sums of all parts, in their order; the result is that of the first part. */
-template <class Value>
 static __device__ __forceinline__ void add_parts(
-	const Slices &s, const Member &me, float4 *memory, Value sum[FOUR])
+	const Slices &s, const Member &me, float4 *memory, float4 sum[FOUR])
 {
 	if (s.parts == 1)
 		return;
 	const int apart = s.lanes * s.groups;
-	Value *sums = (Value *)memory;
+	float4 *sums = (float4 *)memory;
 	__syncthreads();
 	for (int i = 0; i < FOUR; i++)
 		sums[i * blockDim.x + threadIdx.x] = sum[i];
@@ -192,9 +209,11 @@ typedef struct {
 static __device__ __forceinline__ double crossing(const Rays &r, double column, int plane)
 {
 	const SliceView &v = r.view;
-	const double p = ((v.u[1] - column * v.d[1]) * plane + v.u[2] - column * v.d[2]) /
-			 (column * v.d[0] - v.u[0]);
-	return fmin(fmax(p, -1e8), 1e8);
+	const double across = column * v.d[0] - v.u[0],
+		     along = (v.u[1] - column * v.d[1]) * plane + v.u[2] - column * v.d[2];
+	/* 1 / across by a step of Newton's method: fewer instructions than a division. */
+	const double nearly = (double)inverse_nearly((float)across);
+	return along * fma(nearly, fma(-across, nearly, 1.), nearly);
 }
 
 /* The planes where a ray is within `margin` of the pixels. */
@@ -242,8 +261,7 @@ static __device__ __forceinline__ Rays rays_of(const Slices &s, const KernelView
 		planes = s.n[0];
 	}
 	for (int j = 0; j < FOUR; j += FOUR - 1) {
-		const int2 within =
-			planes_within(r, (double)(column + j), (double)s.most, planes);
+		const int2 within = planes_within(r, (double)(column + j), (double)s.most, planes);
 		r.first = min(r.first, within.x);
 		r.last = max(r.last, within.y);
 	}
@@ -274,8 +292,8 @@ static __device__ __forceinline__ Crossing ray_crossing(
 		const float d0 = fabsf((float)v.d[0]), d1 = fabsf((float)v.d[1]);
 		most -= 0.5f * fmaf(most * inverse_nearly(x.depth), d0 + d1, d0);
 	}
-	const float reach = 0.5f * (fabsf(x.across) + fabsf(x.along) + x.depth) *
-			    inverse_nearly(most);
+	const float reach =
+		0.5f * (fabsf(x.across) + fabsf(x.along) + x.depth) * inverse_nearly(most);
 	x.first = max(whole + (int)ceilf(x.at - reach), 0);
 	x.last = min(whole + (int)floorf(x.at + reach), r.n - 1);
 	return x;
@@ -283,8 +301,8 @@ static __device__ __forceinline__ Crossing ray_crossing(
 
 /* Lists the pixels of a plane that one of the rays meets; low: the first pixel of the list. */
 template <bool FAN>
-static __device__ __forceinline__ void list_ray(
-	const Slices &s, const Rays &r, const Crossing &x, int plane, int whole, int low, float *list)
+static __device__ __forceinline__ void list_ray(const Slices &s, const Rays &r, const Crossing &x,
+	int plane, int whole, int low, float *list)
 {
 	const double away = r.source[1] + plane * r.step[1];
 	const float square = (float)(away * away + r.rise),
@@ -312,8 +330,7 @@ static __device__ __forceinline__ int2 list_plane(
 {
 	const int whole = (int)rint(crossing(r, (double)r.column, plane));
 	const Crossing one = ray_crossing<FAN>(s, r, (double)r.column, plane, whole),
-		       four = ray_crossing<FAN>(
-			       s, r, (double)(r.column + FOUR - 1), plane, whole);
+		       four = ray_crossing<FAN>(s, r, (double)(r.column + FOUR - 1), plane, whole);
 	const int low = min(one.first, four.first), high = max(one.last, four.last),
 		  count = max(min(high - low + 1, s.most), 0);
 	clear_list(list, count);
@@ -327,20 +344,20 @@ static __device__ __forceinline__ int2 list_plane(
 	return make_int2(plane * r.along + low * r.across, count);
 }
 
-template <bool FAN, class Value>
+template <bool FAN>
 static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 	slices_forward(const __grid_constant__ Slices s)
 {
 	extern __shared__ float4 memory[];
 	const Member me = member_of(s, memory);
-	const int squads = s.groups / VIEWS, view = blockIdx.y * VIEWS + me.group / squads;
-	const int column = (blockIdx.x * squads + me.group % squads) * FOUR;
+	const int wide = s.groups / s.together, view = blockIdx.y * s.together + me.group / wide;
+	const int column = (blockIdx.x * wide + me.group % wide) * FOUR;
 	const bool mine = view < s.count && column < s.columns;
 	const Rays r = rays_of(s, &s.views[min(view, s.count - 1)], column);
 	const int first = __reduce_min_sync(~0u, mine ? r.first : 1 << 30),
 		  last = __reduce_max_sync(~0u, mine ? r.last : -1);
 	const int step = r.across * s.quads;
-	Value sum[FOUR] = {};
+	float4 sum[FOUR] = {};
 	for (int k = first + me.part * s.lanes; k <= last; k += s.parts * s.lanes) {
 		const int plane = k + me.lane;
 		*me.range = mine && plane <= r.last ? list_plane<FAN>(s, r, plane, me.list)
@@ -348,7 +365,7 @@ static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 		add_lists(s, me, step, sum);
 	}
 	add_parts(s, me, memory, sum);
-	Value *to = (Value *)s.to + ((int64_t)view * s.columns + column) * s.quads + me.lane;
+	float4 *to = (float4 *)s.to + ((int64_t)view * s.columns + column) * s.quads + me.lane;
 	for (int j = 0; j < FOUR; j++)
 		if (mine && me.part == 0 && me.lane < s.quads && column + j < s.columns)
 			to[j * s.quads] = sum[j];
@@ -436,18 +453,20 @@ static __device__ __forceinline__ int2 list_view(
 	return make_int2(v.place + low, count);
 }
 
-template <bool FAN, class Value>
-static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS) slices_back(const __grid_constant__ Slices s)
+template <bool FAN>
+static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
+	slices_back(const __grid_constant__ Slices s)
 {
 	extern __shared__ float4 memory[];
 	__shared__ NearView near[NEAR];
 	const Member me = member_of(s, memory);
-	const int high = s.groups / s.wide, a0 = blockIdx.x * s.wide * 2, b0 = blockIdx.y * high * 2;
+	const int high = s.groups / s.wide, a0 = blockIdx.x * s.wide * 2,
+		  b0 = blockIdx.y * high * 2;
 	const int da = me.group % s.wide * 2, db = me.group / s.wide * 2, a = a0 + da, b = b0 + db;
 	const int middle_a = min(a0 + s.wide, s.n[0] - 1), middle_b = min(b0 + high, s.n[1] - 1);
 	const float x = (float)(a - middle_a), y = (float)(b - middle_b);
 	const bool mine = a < s.n[0] && b < s.n[1];
-	Value sum[FOUR] = {};
+	float4 sum[FOUR] = {};
 	for (int first = 0; first < s.count; first += NEAR) {
 		const int views = min((int)NEAR, s.count - first);
 		__syncthreads();
@@ -463,7 +482,7 @@ static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS) slices_back(const
 		}
 	}
 	add_parts(s, me, memory, sum);
-	Value *to = (Value *)s.to + ((int64_t)b * s.n[0] + a) * s.quads + me.lane;
+	float4 *to = (float4 *)s.to + ((int64_t)b * s.n[0] + a) * s.quads + me.lane;
 	for (int j = 0; j < FOUR; j++)
 		if (me.part == 0 && me.lane < s.quads && a + j % 2 < s.n[0] && b + j / 2 < s.n[1])
 			to[((int64_t)(j / 2) * s.n[0] + j % 2) * s.quads] = sum[j];
