@@ -92,9 +92,9 @@ static void check_stack(const Stack *s, const Case *c)
 	const int64_t *n = c->grid.n;
 	const Box whole = {.high = {n[0], n[1], n[2]}};
 	const Box part = {{3, 1, 1}, {n[0], n[1] - 2, n[2] - 1}};
-	for (int i = 0; i < 4; i++) {
-		Kind kind = {i % 2 ? KERNEL_joseph : KERNEL_voxel, i / 2 ? FORWARD : ADJOINT,
-			DATA_FLOAT, false};
+	static const int kernels[] = {KERNEL_voxel, KERNEL_joseph, KERNEL_footprint};
+	for (int i = 0; i < 6; i++) {
+		Kind kind = {kernels[i % 3], i / 3 ? FORWARD : ADJOINT, DATA_FLOAT, false};
 		check_part(s, c, kind, &whole, 0, s->views);
 		check_part(s, c, kind, &part, s->views / 3, s->views - s->views / 3);
 	}

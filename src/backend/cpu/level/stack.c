@@ -19,17 +19,26 @@ static void lay_forward(const Stack *s, const KernelView *k, Laying *l)
 	double across = per[1 - l->axis];
 	l->base = -origin / across, l->per_output = 1 / across;
 	l->per_plane = -per[l->axis] / across;
-	l->pitch = (float)fabs(across);
+	l->columns = (float)fabs(across);
 }
 
-/* One over the half width of the hat function, in samples. */
+/* One over the half width of the hat function or footprint, in samples. */
 static double pitch_of(const Stack *s, const KernelView *k)
 {
 	if (s->linear)
 		return 1;
 	if (s->what->kernel == KERNEL_joseph)
 		return fabs(rays_of(s->what, &s->f, k).per_ray);
-	return fmax(fabs(k->column[s->f.p]), fabs(k->column[s->f.q]));
+	double p = fabs(k->column[s->f.p]), q = fabs(k->column[s->f.q]);
+	double columns = s->what->direction == FORWARD ? fmax(p, q) : 1;
+	return s->footprint ? 2 * columns / (p + q + 1) : columns;
+}
+
+static Trapezoid trapezoid_in(const Stack *s, const KernelView *k)
+{
+	const vf edges[3] = {
+		vf_all((float)k->column[s->f.p]), vf_all((float)k->column[s->f.q]), vf_all(0)};
+	return trapezoid_of(edges, vf_all(1));
 }
 
 /* Number of samples strictly inside a hat of half width 1 / pitch, at least 2. The tolerance
@@ -45,7 +54,9 @@ Laying LEVEL(stack_laying)(const Stack *s, int64_t view)
 	if (s->fans)
 		return (Laying){.fan = fan_of(s, view), .taps = s->taps};
 	double pitch = pitch_of(s, k);
-	Laying l = {.axis = 1, .pitch = (float)pitch, .reach = (float)(1 / pitch)};
+	Laying l = {.axis = 1, .pitch = (float)pitch, .reach = (float)(1 / pitch), .columns = 1};
+	if (s->footprint)
+		l.trapezoid = trapezoid_in(s, k);
 	if (s->what->direction == FORWARD)
 		lay_forward(s, k, &l);
 	else
@@ -88,6 +99,21 @@ static double fan_back_reach(const Plan *plan, const KernelView *k)
 	return most;
 }
 
+/* The same for footprints: half their largest length, and that of a column. The changes of U - c D
+ * per pixel are affine in the column c, so that they are largest at an end of its range. */
+static double fan_back_half(const Plan *plan, const KernelView *k)
+{
+	double depth = HUGE_VAL, most = 0;
+	for (int corner = 0; corner < 4; corner++) {
+		Look look = look_from(k, corner & 1 ? (double)(plan->grid.n[0] - 1) : 0,
+			corner & 2 ? (double)(plan->grid.n[1] - 1) : 0);
+		depth = fmin(depth, look.depth);
+		most = fmax(most, fabs(k->column[0] - look.column * k->depth[0]) +
+					  fabs(k->column[1] - look.column * k->depth[1]));
+	}
+	return depth > 0 ? 0.5 * (most / depth + 1) : HUGE_VAL;
+}
+
 /* For voxel-driven forward projection: bound on the distance from a ray, in voxels along its minor
  * axis, of voxels that project to within one column of it. */
 static double fan_forward_reach(const Stack *s, const Fan *fan)
@@ -114,6 +140,13 @@ static double fan_forward_reach(const Stack *s, const Fan *fan)
 	return most;
 }
 
+/* The same for footprints, of which a voxel is at most as far along the ray's major axis as along
+ * the minor one. */
+static double fan_forward_half(const Stack *s, const Fan *fan)
+{
+	return 1.05 * (1 + 0.5 * fan_forward_reach(s, fan));
+}
+
 /* Whether the outermost rays of a fan are less than 90 degrees apart. */
 static bool fan_is_narrow(const Plan *plan, const KernelView *k)
 {
@@ -135,11 +168,14 @@ static bool fans_fit(Stack *s)
 		if (!fan_is_narrow(plan, k) || !(fan_curve(plan, k, &step) < MOST_CURVE - 1))
 			return false;
 		Fan fan = fan_of(s, i);
-		if (voxel == forward)
+		if (s->footprint)
+			s->reach = fmax(s->reach,
+				forward ? fan_forward_half(s, &fan) : fan_back_half(plan, k));
+		else if (voxel == forward)
 			s->reach = fmax(s->reach,
 				voxel ? fan_forward_reach(s, &fan) : fan_back_reach(plan, k));
 	}
-	s->linear = forward && !voxel;
+	s->linear = forward && !voxel && !s->footprint;
 	double taps = taps_of(1 / s->reach);
 	s->taps = taps <= MOST_TAPS ? (int)taps : 0;
 	return s->taps > 0;
@@ -170,8 +206,11 @@ static bool frame_fits(Stack *s)
 
 bool LEVEL(stack_find)(const ProjectRequest *what, Stack *s)
 {
-	*s = (Stack){.what = what, .f = frame_across(what, what->plan->rays.all.axis)};
-	s->linear = (what->kernel == KERNEL_joseph) == (what->direction == FORWARD);
+	*s = (Stack){.what = what,
+		.f = frame_across(what, what->plan->rays.all.axis),
+		.footprint = what->kernel == KERNEL_footprint};
+	s->linear =
+		!s->footprint && (what->kernel == KERNEL_joseph) == (what->direction == FORWARD);
 	return frame_fits(s);
 }
 
@@ -183,7 +222,7 @@ static bool stack_applies(const ProjectRequest *what)
 	const KernelModel *model = &what->plan->model;
 	if (model->clamp || model->nearest || !LEVEL(stack_find)(what, &s))
 		return false;
-	return what->count > FEW_VIEWS || !LEVEL(slice_applies)(what);
+	return s.footprint || what->count > FEW_VIEWS || !LEVEL(slice_applies)(what);
 }
 
 bool LEVEL(stack_next)(Stack *s)

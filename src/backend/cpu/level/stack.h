@@ -6,13 +6,15 @@
  * projection). It is a sum over terms: over the views (adjoint), or over the planes of voxels that
  * the ray crosses (forward). A term has a line of samples: the columns of a view, or the voxels of
  * a plane. It contributes the samples near the output's position on that line, weighted by a hat
- * function (a triangle with its maximum at that position).
+ * function (a triangle with its maximum at that position) or by the footprint of the voxel, a
+ * trapezoid averaged over the detector column.
  */
 #ifndef TOMOS_BACKEND_CPU_LEVEL_STACK_H
 #define TOMOS_BACKEND_CPU_LEVEL_STACK_H
 
 #include "backend/cpu/level/simd.h"
 #include "backend/cpu/level/slice.h"
+#include "backend/cpu/level/trapezoid.h"
 
 enum {
 	GROUP = 32,              /* slices processed together */
@@ -41,7 +43,9 @@ typedef struct {
 	double base, start, per_output, per_plane;
 	float pitch, reach, weight; /* weight: factor of the whole view */
 	int taps;
-	int64_t step; /* change of the position over LANES outputs, in fixed point */
+	Trapezoid trapezoid; /* footprints: of a voxel, in columns */
+	float columns;       /* footprints: columns from one sample to the next */
+	int64_t step;        /* change of the position over LANES outputs, in fixed point */
 	Lanes lanes;
 	Fan fan; /* used instead of the above for fans; see stack_fan.h */
 } Laying;
@@ -61,7 +65,7 @@ typedef struct {
 	Frame f;
 	int64_t first, count, wide;
 	bool linear; /* every hat has the half width 1: two samples per term */
-	bool fans;
+	bool footprint, fans;
 	double reach; /* fans: half width of the widest hat, in samples */
 	int taps;     /* samples under the widest hat; also zeros at both ends of a term */
 } Stack;
@@ -100,7 +104,7 @@ INLINE int64_t laying_start(const Laying *l, int64_t output, double plane)
  * `linear`: the hat is linear interpolation, and only the weight of the second sample is stored.
  * `taps` and `linear` are compile-time constants where speed matters. */
 INLINE void entries_set(Entries *e, int term, const Laying *l, int64_t start, int32_t n,
-	const int taps, const bool linear, int32_t wide)
+	const int taps, const bool linear, const bool footprint, int32_t wide)
 {
 	vf fraction;
 	vi at = lanes_at(&l->lanes, start, &fraction) +
@@ -113,9 +117,12 @@ INLINE void entries_set(Entries *e, int term, const Laying *l, int64_t start, in
 		return;
 	}
 	vf away = l->reach + fraction;
-	for (int t = 0; t < taps; t++)
+	for (int t = 0; t < taps; t++) {
+		vf d = (float)(t + 1) - away;
 		vf_store(e->weight[term][t],
-			vf_positive(1 - l->pitch * vf_abs((float)(t + 1) - away)));
+			footprint ? trapezoid_share(&l->trapezoid, l->columns * d)
+				  : vf_positive(1 - l->pitch * vf_abs(d)));
+	}
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */

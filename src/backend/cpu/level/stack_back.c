@@ -1,4 +1,4 @@
-/* Back projection of stacks of slices (stack.h), voxel-driven and adjoint of Joseph. The samples of
+/* Back projection of stacks of slices (stack.h), voxel-driven, of footprints and adjoint of Joseph. The samples of
  * a pass of views are copied to [view][column][slice]; pixels are then summed tile by tile, over a
  * few views at a time. */
 #include "backend/cpu/level/four.h"
@@ -61,6 +61,8 @@ INLINE void entries_fan(
 	double low[2] = {(double)s->what->box.low[0], (double)s->what->box.low[1]};
 	if (s->what->kernel == KERNEL_voxel)
 		fan_entries_voxel(e, term, s, fan, (double)x + low[0], y + low[1]);
+	else if (s->footprint)
+		fan_entries_footprint(e, term, s, fan, (double)x + low[0], y + low[1], taps);
 	else
 		fan_entries_joseph(e, term, s, fan, (double)x + low[0], y + low[1], taps);
 }
@@ -68,7 +70,7 @@ INLINE void entries_fan(
 /* Adds views [first, first + count) of the pass to LANES pixels from (x, y) on; sums:
  * [pixel][slice]. */
 INLINE void take(const Pass *pass, int64_t first, int count, int64_t x, double y, const int taps,
-	const bool linear, float *sums)
+	const bool linear, const bool footprint, float *sums)
 {
 	Entries e;
 	int32_t columns = (int32_t)pass->s.what->plan->model.columns;
@@ -78,7 +80,7 @@ INLINE void take(const Pass *pass, int64_t first, int count, int64_t x, double y
 			entries_fan(&e, i, &pass->s, &l->fan, x, y, taps);
 		else
 			entries_set(&e, i, l, laying_start(l, x, y), columns, taps, linear,
-				(int32_t)pass->s.wide);
+				footprint, (int32_t)pass->s.wide);
 	}
 	gather(&e, pass->samples + first * pass->stride, pass->stride, count, pass->s.wide, taps,
 		linear, sums);
@@ -87,11 +89,15 @@ INLINE void take(const Pass *pass, int64_t first, int count, int64_t x, double y
 static void take_some(const Pass *pass, int64_t first, int count, int64_t x, double y, float *sums)
 {
 	if (pass->s.linear)
-		take(pass, first, count, x, y, 2, true, sums);
+		take(pass, first, count, x, y, 2, true, false, sums);
+	else if (pass->s.footprint && pass->s.taps == 3)
+		take(pass, first, count, x, y, 3, false, true, sums);
+	else if (pass->s.footprint)
+		take(pass, first, count, x, y, pass->s.taps, false, true, sums);
 	else if (pass->s.taps == 2)
-		take(pass, first, count, x, y, 2, false, sums);
+		take(pass, first, count, x, y, 2, false, false, sums);
 	else
-		take(pass, first, count, x, y, pass->s.taps, false, sums);
+		take(pass, first, count, x, y, pass->s.taps, false, false, sums);
 }
 
 static void tile_take(const Pass *pass, Tile *tile, int64_t first, int count)

@@ -104,6 +104,27 @@ INLINE void fan_entries_joseph(
 	}
 }
 
+/* Likewise for footprints. */
+INLINE void fan_entries_footprint(
+	Entries *e, int term, const Stack *s, const Fan *fan, double x, double y, const int taps)
+{
+	const KernelView *k = fan->k;
+	const Plan *plan = s->what->plan;
+	Look look = look_from(k, x, y);
+	Hits hits = fan_hits(&look);
+	vi whole = hits.at + (int32_t)limit(hits.first, -MOST_SAMPLES, 2 * MOST_SAMPLES);
+	vf column = vi_float(whole) + hits.fraction, edges[3] = {{0}};
+	for (int a = 0; a < 2; a++)
+		edges[a] = ((float)k->column[a] - column * (float)k->depth[a]) * hits.nearer;
+	Trapezoid trapezoid = trapezoid_of(edges, vf_all(1));
+	vf weight = fan_weights(plan, k, &hits, x, y);
+	vf low = vf_floor(hits.fraction - (float)s->reach) + 1, away = low - hits.fraction;
+	entries_at(e, term, whole + vf_truncate(low), (int32_t)plan->model.columns, taps,
+		(int32_t)s->wide);
+	for (int t = 0; t < taps; t++)
+		vf_store(e->weight[term][t], weight * trapezoid_share(&trapezoid, away + (float)t));
+}
+
 /* Lengths between two planes of the rays of LANES columns from `column` on. */
 INLINE vf fan_lengths(const Stack *s, const Fan *fan, int64_t column)
 {
@@ -135,6 +156,8 @@ typedef struct {
 	 * D = depth + k deeper. One voxel further along the other axis, U - c D grows by `rate` and
 	 * D by `bend`. `source`: position of the source along `axis`. */
 	float depth[LANES], deeper[LANES], rate[LANES], bend, source;
+	/* Footprints: the same as `rate` and `bend` from plane to plane. */
+	float next[LANES], bow;
 } FanRays;
 
 INLINE void fan_ray(FanRays *r, const Stack *s, const KernelView *k, int64_t column, int l)
@@ -148,6 +171,7 @@ INLINE void fan_ray(FanRays *r, const Stack *s, const KernelView *k, int64_t col
 	r->depth[l] = (float)(k->depth[a] * low[a] + k->depth[b] * (base + low[b]) + k->depth[3]);
 	r->deeper[l] = (float)(k->depth[a] + k->depth[b] * slope);
 	r->rate[l] = (float)(k->column[b] - (double)column * k->depth[b]);
+	r->next[l] = (float)(k->column[a] - (double)column * k->depth[a]);
 }
 
 INLINE FanRays fan_rays(const Stack *s, const Fan *fan, int axis, int64_t column)
@@ -159,12 +183,13 @@ INLINE FanRays fan_rays(const Stack *s, const Fan *fan, int axis, int64_t column
 	r.last = (int)limit(high - 1 - column, 0, LANES - 1);
 	for (int l = 0; l < LANES; l++) {
 		r.base[l] = -MOST_SAMPLES;
-		r.depth[l] = r.rate[l] = 1;
+		r.depth[l] = r.rate[l] = r.next[l] = 1;
 		if (l >= r.first && l <= r.last)
 			fan_ray(&r, s, fan->k, column + l, l);
 	}
-	r.length = s->what->kernel == KERNEL_voxel ? vf_all(1) : fan_lengths(s, fan, column);
+	r.length = s->what->kernel == KERNEL_joseph ? fan_lengths(s, fan, column) : vf_all(1);
 	r.bend = (float)fan->k->depth[1 - axis];
+	r.bow = (float)fan->k->depth[axis];
 	r.source = (float)(fan->k->src[axis] - (double)s->what->box.low[axis]);
 	return r;
 }
@@ -202,7 +227,8 @@ INLINE vf fan_voxel_weight(
 
 /* Computes first voxels and weights of the rays in plane k, which has n voxels. */
 INLINE void fan_entries_rays(Entries *e, int term, const Stack *s, const KernelView *view,
-	const FanRays *r, int64_t k, int32_t n, const int taps, const bool linear)
+	const FanRays *r, int64_t k, int32_t n, const int taps, const bool linear,
+	const bool footprint)
 {
 	Doubles slope = doubles_load(r->slope), place = doubles_load(r->base);
 	vf fraction;
@@ -223,7 +249,13 @@ INLINE void fan_entries_rays(Entries *e, int term, const Stack *s, const KernelV
 	for (int t = 0; t < taps; t++) {
 		vf d = away + (float)t;
 		vf nearer = 1 / vf_max(depth + d * r->bend, vf_all(LEAST_DEPTH));
-		vf weight = vf_positive(1 - vf_abs(d * rate * nearer));
+		vf c = d * rate * nearer, weight = vf_positive(1 - vf_abs(c));
+		if (footprint) {
+			const vf edges[3] = {(rate - c * r->bend) * nearer,
+				(vf_load(r->next) - c * r->bow) * nearer, {0}};
+			const Trapezoid trapezoid = trapezoid_of(edges, vf_all(1));
+			weight = trapezoid_share(&trapezoid, c);
+		}
 		vf_store(e->weight[term][t],
 			weight * fan_voxel_weight(s, view, r, along, across + d, nearer));
 	}

@@ -1,4 +1,4 @@
-/* Forward projection of stacks of slices (stack.h), Joseph and voxel-driven. A strip of consecutive
+/* Forward projection of stacks of slices (stack.h), Joseph, voxel-driven and footprints. A strip of consecutive
  * planes across the dominant axis is copied to [plane][voxel][slice]. Each task then follows
  * vectors of LANES neighbouring rays through a few planes at a time.
  *
@@ -134,18 +134,18 @@ static bool row_meets(
 
 /* Adds the contributions of planes [k, k + count) to LANES rays; sums: [ray][slice]. */
 INLINE void walk(const Strip *t, const Cursor *c, const FanRays *rays, int64_t k, int count,
-	const int taps, const bool linear, float *sums)
+	const int taps, const bool linear, const bool footprint, float *sums)
 {
 	Entries e;
 	const Laying *l = &c->l;
 	const Stack *s = &t->s;
 	for (int i = 0; i < count; i++)
 		if (s->fans)
-			fan_entries_rays(
-				&e, i, s, l->fan.k, rays, k + i, (int32_t)t->width, taps, linear);
+			fan_entries_rays(&e, i, s, l->fan.k, rays, k + i, (int32_t)t->width, taps,
+				linear, footprint);
 		else
 			entries_set(&e, i, l, laying_start(l, c->column, (double)(k + i)),
-				(int32_t)t->width, taps, linear, (int32_t)s->wide);
+				(int32_t)t->width, taps, linear, footprint, (int32_t)s->wide);
 	/* Offsets assume `taps` zeros before the samples; the strip has s->taps, which may be
 	 * more. */
 	gather(&e, t->strip + (k - t->first) * t->stride + (s->taps - taps) * s->wide, t->stride,
@@ -156,13 +156,19 @@ static void walk_some(
 	const Strip *t, const Cursor *c, const FanRays *rays, int64_t k, int count, float *sums)
 {
 	if (t->s.linear)
-		walk(t, c, rays, k, count, 2, true, sums);
+		walk(t, c, rays, k, count, 2, true, false, sums);
+	else if (t->s.footprint && c->l.taps == 3)
+		walk(t, c, rays, k, count, 3, false, true, sums);
+	else if (t->s.footprint && c->l.taps == 4)
+		walk(t, c, rays, k, count, 4, false, true, sums);
+	else if (t->s.footprint)
+		walk(t, c, rays, k, count, c->l.taps, false, true, sums);
 	else if (c->l.taps == 2)
-		walk(t, c, rays, k, count, 2, false, sums);
+		walk(t, c, rays, k, count, 2, false, false, sums);
 	else if (c->l.taps == 3)
-		walk(t, c, rays, k, count, 3, false, sums);
+		walk(t, c, rays, k, count, 3, false, false, sums);
 	else
-		walk(t, c, rays, k, count, c->l.taps, false, sums);
+		walk(t, c, rays, k, count, c->l.taps, false, false, sums);
 }
 
 /* Adds the sums of a vector of rays, times their weight, to the projections. */

@@ -82,11 +82,33 @@ static void heights_add(const Heights *h, int64_t i, int64_t row, int64_t slice,
 		to[c] += factor * from[c];
 }
 
+/* Adds the part of each slice that projects onto a row. */
+static void heights_overlap(void *user, int64_t i)
+{
+	const Heights *h = user;
+	const double *f = h->what->plan->views[h->what->first + h->slices.first + i].row;
+	const double low = (double)h->slices.box.low[2], high = fabs(f[2]),
+		     reach = 0.5 * (1 + high);
+	for (int64_t n = 0; n < h->plan.model.rows; n++) {
+		const double at = f[2] * ((double)n + low) + f[3];
+		const double first = fmax(ceil(at - reach), 0),
+			     last = fmin(
+				     floor(at + reach), (double)(h->what->plan->model.rows - 1));
+		for (double row = first; row <= last; row++)
+			heights_add(h, i, (int64_t)row, n,
+				fmin(fmin(reach - fabs(row - at), 1), high) / high);
+	}
+}
+
 /* Interpolates between the slices around each row (Joseph), or between the rows around each slice
  * (voxel-driven). */
 static void heights_interpolate(void *user, int64_t i)
 {
 	const Heights *h = user;
+	if (h->what->kernel == KERNEL_footprint) {
+		heights_overlap(user, i);
+		return;
+	}
 	bool joseph = h->what->kernel == KERNEL_joseph;
 	const double *f = h->what->plan->views[h->what->first + h->slices.first + i].row;
 	double low = (double)h->slices.box.low[2];

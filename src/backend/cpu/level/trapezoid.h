@@ -40,6 +40,13 @@ INLINE vf trapezoid_tail(const Trapezoid *t, vf away)
 	return far * t->rate - slope * (t->rate - slope * t->curve);
 }
 
+/* The share of a pixel that is `away` from the centre. */
+INLINE vf trapezoid_share(const Trapezoid *t, vf away)
+{
+	vf s = vf_abs(away) - 0.5F, tail = trapezoid_tail(t, vf_abs(s));
+	return vf_by_sign(s, 1 - tail, tail) - trapezoid_tail(t, s + 1);
+}
+
 /* The shares of `count` >= 2 pixels, the first of which is `first` from the centre. Those at the
  * ends, which may be small, are not differences of large numbers; the last edge between three
  * pixels or more is above the centre. */

@@ -14,8 +14,11 @@ enum { MOST_EVERY = 8, LEAST_SLICES = 16, WIDE = 128, EACH = 4 /* columns of a t
 /* Kernels for the virtual stack; those before the last one are faster, where they apply. */
 extern const CudaKernel cuda_slices_forward_wgmma_half, cuda_slices_forward_wgmma_split,
 	cuda_slices_forward_l1, cuda_slices_back_wgmma_half, cuda_slices_back_wgmma_split,
-	cuda_slices_back_mma, cuda_slices_back_shared, cuda_slices_back_l1;
+	cuda_slices_back_mma, cuda_slices_back_shared, cuda_slices_back_l1,
+	cuda_footprint_forward_slices, cuda_footprint_back_slices;
 enum { FORWARDS = 3, BACKS = 5 };
+static const CudaKernel *const footprints[2] = {
+	&cuda_footprint_forward_slices, &cuda_footprint_back_slices};
 static const CudaKernel *const forwards[FORWARDS] = {
 	&cuda_slices_forward_wgmma_half, &cuda_slices_forward_wgmma_split, &cuda_slices_forward_l1};
 static const CudaKernel *const backs[BACKS] = {&cuda_slices_back_wgmma_half,
@@ -33,6 +36,8 @@ static const CudaKernel *stack_kernel(const ProjectRequest *stack, bool fast, Cu
 {
 	const bool forward = stack->direction == FORWARD;
 	const CudaKernel *const *list = forward ? forwards : backs;
+	if (stack->kernel == KERNEL_footprint)
+		return footprints[!forward]->applies(stack, notes) ? footprints[!forward] : NULL;
 	for (int i = 0; i < (forward ? FORWARDS : BACKS) - fast; i++)
 		if (list[i]->applies(stack, notes))
 			return list[i];
@@ -93,12 +98,18 @@ static bool resampled_applies(const ProjectRequest *what, CudaNotes *notes)
 	const Plan *plan = what->plan;
 	const RayClass *rays = &plan->rays;
 	const bool in_slice = rays_are(rays, RAYS_IN_SLICE);
+	const bool footprint = what->kernel == KERNEL_footprint;
+	const bool fans = footprint && rays->source == TOMOS_FAN_PER_ROW;
 	int *every = &notes_of<Resampled>(notes)->every, axis = slices_axis(rays);
-	if (plan->every || plan->model.planar || plan->model.clamp || plan->model.nearest ||
-		rays->source != TOMOS_PARALLEL ||
+	if (plan->every || plan->model.planar ||
+		(!footprint && (plan->model.clamp || plan->model.nearest)) ||
+		!(fans || rays->source == TOMOS_PARALLEL) ||
 		!(in_slice || rays_are(rays, RAYS_LEVEL | RAYS_IN_SHEET)) ||
-		what->box.high[axis] - what->box.low[axis] < LEAST_SLICES)
+		what->box.high[axis] - what->box.low[axis] < (footprint ? 1 : LEAST_SLICES))
 		return false;
+	*every = 1;
+	if (footprint)
+		return !(in_slice && rays->same_rows) && has_kernel(what, 1, false);
 	/* With more, slices_back_l1 is faster, where it applies. */
 	const int voxels = in_slice && what->kernel == KERNEL_voxel ? 3 : (int)MOST_EVERY;
 	const int most = what->direction == FORWARD ? 1 : voxels;
@@ -116,8 +127,7 @@ static bool resampled_applies(const ProjectRequest *what, CudaNotes *notes)
 typedef struct {
 	const KernelView *views;
 	int64_t count, rows, columns, slices, low;
-	int axis, every;
-	bool joseph;
+	int axis, every, kernel;
 	float *scan, *stack;
 } Between;
 
@@ -128,21 +138,26 @@ static __device__ float *stack_sample(const Between &b, int64_t view, int64_t sl
 	return b.stack + ((view * b.every + c % every) * b.slices + slice) * wide + c / every;
 }
 
-/* Heights of a view: slice n is at row f n + at; half: half width of the hat along z, in rows. */
+/* Heights of a view: slice n is at row f n + at, and the weight of a row at distance d is scale times
+ * half - |d|, between 0 and top: hats of half width `half`, or the part of a slice in the row. */
 typedef struct {
-	double f, at, half;
+	double f, at, half, top, scale;
 } Heights;
 
 static __device__ Heights heights_of(const Between &b, int64_t view)
 {
 	const KernelView *k = &b.views[view];
-	const double f = k->row[b.axis];
-	return Heights{f, k->row[3] + f * (double)b.low, b.joseph ? fabs(f) : 1};
+	const double f = k->row[b.axis], at = k->row[3] + f * (double)b.low, high = fabs(f);
+	if (b.kernel == KERNEL_footprint)
+		return Heights{f, at, 0.5 * (1 + high), fmin(1., high), 1 / high};
+	const double half = b.kernel == KERNEL_joseph ? high : 1;
+	return Heights{f, at, half, half, 1 / half};
 }
 
 static __device__ float height_weight(const Heights &h, int64_t row, int64_t slice)
 {
-	return (float)fmax(1 - fabs((double)row - h.f * (double)slice - h.at) / h.half, 0.);
+	const double far = h.half - fabs((double)row - h.f * (double)slice - h.at);
+	return (float)(h.scale * fmax(fmin(far, h.top), 0.));
 }
 
 /* Adds to each row the slices that it meets. */
@@ -274,7 +289,7 @@ static tomos_status resampled_run(tomos_backend *backend, const ProjectRequest *
 		.columns = model->columns,
 		.axis = axis,
 		.every = every,
-		.joseph = what->kernel == KERNEL_joseph};
+		.kernel = what->kernel};
 	TRY(cuda_plan(backend, what->plan, &kept));
 	TRY(find_plan(backend, what, every, &slices));
 	TRY(cuda_scratch(backend, SCRATCH_FACTORS,
