@@ -21,6 +21,19 @@ static bool is_volume(const view_source *s)
 	return volume;
 }
 
+/* An option that only scans have was given, such as their geometry or flat fields. */
+static bool is_described(const settings *given)
+{
+	uint64_t sources = given->given[GROUP_source];
+	const group source = group_get(GROUP_source);
+	for (int i = 0; i < source.count; i++) /* which files of any kind may need */
+		if (strcmp(source.rows[i].name, "dataset") == 0 ||
+			strcmp(source.rows[i].name, "raw") == 0)
+			sources &= ~((uint64_t)1 << i);
+	return sources || given->given[GROUP_scan] || given->given[GROUP_views] ||
+	       given->given[GROUP_prep];
+}
+
 /* As tomos info decides; of files of tomos those with projections. */
 static bool wanted(const view_source *s, const tomos_scan_info *i)
 {
@@ -31,16 +44,28 @@ static bool wanted(const view_source *s, const tomos_scan_info *i)
 	return i->flats > 0 || i->darks > 0 || i->has_angles;
 }
 
-static void take_angles(view_source *s)
+/* Those of the file, or those that options give; false: they are not known. */
+static bool find_angles(const view_source *s, const tomos_scan_options *o)
 {
 	int64_t views = s->scan_info.views;
-	s->angles = s->scan_info.has_angles ? calloc((size_t)views, sizeof *s->angles) : NULL;
-	if (s->angles && tomos_scan_angles(s->scan, s->angles) != TOMOS_OK) {
+	if (s->scan_info.has_angles && !o->replace_angles)
+		return tomos_scan_angles(s->scan, s->angles) == TOMOS_OK;
+	for (int64_t i = 0; i < views; i++)
+		s->angles[i] = o->angles_count == views ? o->angles[i]
+							: o->arc * (double)i / (double)views;
+	return o->angles_count == views || o->arc != 0;
+}
+
+static void take_angles(view_source *s, const tomos_scan_options *o)
+{
+	int64_t views = s->scan_info.views;
+	s->angles = calloc((size_t)views, sizeof *s->angles);
+	if (s->angles && !find_angles(s, o)) {
 		free(s->angles);
 		s->angles = NULL;
 	}
 	for (int64_t i = 0; s->angles && i < views; i++)
-		s->angles[i] *= DEGREES;
+		s->angles[i] *= o->reverse ? -DEGREES : DEGREES;
 }
 
 static void take_axis(view_source *s)
@@ -54,9 +79,14 @@ static void take_axis(view_source *s)
 	tomos_geometry_free(g);
 }
 
-static void describe(view_source *s)
+static void describe(view_source *s, const settings *given)
 {
-	const tomos_scan_info *i = &s->scan_info;
+	tomos_scan_info *i = &s->scan_info;
+	if (settings_given(given, GROUP_scan, "pixel")) {
+		double height = given->scan.pixel_height;
+		i->pixel = given->scan.pixel;
+		i->pixel_height = height > 0 ? height : i->pixel;
+	}
 	s->content = "scan";
 	snprintf(s->type, sizeof s->type, "%s", i->type);
 	s->level_count = 1;
@@ -66,7 +96,7 @@ static void describe(view_source *s)
 	s->step[0] = 1;
 	s->step[1] = i->pixel > 0 ? i->pixel_height : 1;
 	s->step[2] = i->pixel > 0 ? i->pixel : 1;
-	take_angles(s);
+	take_angles(s, &given->scan);
 	take_axis(s);
 }
 
@@ -74,15 +104,19 @@ int scan_try(view_source *s, const settings *given)
 {
 	tomos_scan *scan = NULL;
 	tomos_scan_info info = {.bytes = sizeof info};
-	if (tomos_scan_open(&scan, s->path, &given->source) != TOMOS_OK)
-		return DONE; /* it may be a file of another kind, which then says what is wrong */
-	if (tomos_scan_describe(scan, &info) != TOMOS_OK || !wanted(s, &info)) {
+	bool described = is_described(given);
+	if (!described && (given->file.raw[0] || given->file.dataset[0]))
+		return DONE;
+	tomos_status status = tomos_scan_open(&scan, s->path, &given->source);
+	if (status != TOMOS_OK) /* it may be a file of another kind, which says what is wrong */
+		return described ? lib(status) : DONE;
+	if (tomos_scan_describe(scan, &info) != TOMOS_OK || !(described || wanted(s, &info))) {
 		tomos_scan_close(scan);
 		return DONE;
 	}
 	s->scan = scan;
 	s->scan_info = info;
-	describe(s);
+	describe(s, given);
 	return DONE;
 }
 

@@ -232,8 +232,7 @@ int source_open(view_source **source, const settings *given, const char *path)
 	size_t length = strlen(s->name);
 	while (length > 1 && s->name[length - 1] == '/')
 		s->name[--length] = 0;
-	if (!given->file.raw[0] && !given->file.dataset[0])
-		DO(scan_try(s, given));
+	DO(scan_try(s, given));
 	if (!s->scan)
 		DO(open_file(s));
 done:

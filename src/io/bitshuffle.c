@@ -42,14 +42,14 @@ static void bits_to_bytes(const unsigned char *in, int64_t row, unsigned char *o
 		last_bits(in, row, done, out);
 }
 
-void bits_unshuffle(
-	const unsigned char *in, int64_t count, int size, unsigned char *planes, unsigned char *out)
+void bits_unshuffle(const unsigned char *in, int64_t count, int size, bool far,
+	unsigned char *planes, unsigned char *out)
 {
 	for (int k = 0; k < size; k++)
 		bits_to_bytes(
 			in + k * count, count / GROUP, (size == 1 ? out : planes) + k * count);
 	if (size > 1)
-		bytes_unshuffle(planes, count, size, out);
+		bytes_unshuffle(planes, count, size, far, out);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ static int64_t undo_blocks(Blocks *b, int64_t at, int64_t bytes)
 		if (!bits)
 			return UNDO_DAMAGED;
 		if (!skip)
-			bits_unshuffle(bits, some, b->size, b->planes, w->out + start);
+			bits_unshuffle(bits, some, b->size, w->far, b->planes, w->out + start);
 	}
 	int64_t rest = bytes - done * b->size;
 	if (rest > w->bytes - at)

@@ -72,9 +72,9 @@ static void unshuffle(const Blosc *b, int64_t bytes, unsigned char *out)
 {
 	int64_t count = bytes / b->size, whole = count * b->size;
 	if (!(b->flags & BITS))
-		bytes_unshuffle(b->streams, count, b->size, out);
+		bytes_unshuffle(b->streams, count, b->size, b->w->far, out);
 	else if (count % GROUP == 0)
-		bits_unshuffle(b->streams, count, b->size, b->planes, out);
+		bits_unshuffle(b->streams, count, b->size, b->w->far, b->planes, out);
 	else
 		whole = 0;
 	memcpy(out + whole, b->streams + whole, (size_t)(bytes - whole));

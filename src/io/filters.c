@@ -21,22 +21,6 @@ static int64_t undo_deflate(const Undo *w)
 	return deflate_unpack(w->unpacker, w->in, w->bytes, w->out, w->room);
 }
 
-#define INTERLEAVE(size) \
-	for (int64_t i = 0; i < count; i++) \
-		for (int k = 0; k < (size); k++) \
-			out[i * (size) + k] = in[k * count + i];
-
-void bytes_unshuffle(const unsigned char *in, int64_t count, int size, unsigned char *out)
-{
-	if (size == 2) {
-		INTERLEAVE(2)
-	} else if (size == 4) {
-		INTERLEAVE(4)
-	} else {
-		INTERLEAVE(size)
-	}
-}
-
 /* Bytes that do not make up a number are at the end, unchanged. */
 static int64_t undo_shuffle(const Undo *w)
 {
@@ -44,7 +28,7 @@ static int64_t undo_shuffle(const Undo *w)
 	if (size < 1 || (int64_t)size > w->bytes || w->bytes > w->room)
 		return UNDO_DAMAGED;
 	int64_t count = w->bytes / size, whole = count * size;
-	bytes_unshuffle(w->in, count, (int)size, w->out);
+	bytes_unshuffle(w->in, count, (int)size, w->far, w->out);
 	memcpy(w->out + whole, w->in + whole, (size_t)(w->bytes - whole));
 	return w->bytes;
 }
@@ -147,7 +131,7 @@ static int64_t undo_lz4(const Undo *w)
 		if (packed > w->bytes - at)
 			return UNDO_DAMAGED;
 		if (packed == size)
-			memcpy(w->out + made, w->in + at, (size_t)size);
+			bytes_copy(w->in + at, size, w->far, w->out + made);
 		else if (lz4_unpack(w->in + at, packed, w->out + made, size) != size)
 			return UNDO_DAMAGED;
 	}

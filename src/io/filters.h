@@ -22,7 +22,9 @@ typedef struct {
 void unpacker_free(Unpacker *u);
 
 /* What a filter is undone with: `bytes` bytes at `in`, to at most `room` bytes at `out`. A filter
- * that works in blocks may leave out those outside [need[0], need[1]) of the output. */
+ * that works in blocks may leave out those outside [need[0], need[1]) of the output. With `far` the
+ * output is memory that is not read soon, so filters may write past the caches; far_end makes sure
+ * that other threads see it. */
 typedef struct {
 	const Filter *filter;
 	const unsigned char *in;
@@ -30,6 +32,7 @@ typedef struct {
 	unsigned char *out;
 	int64_t room;
 	int64_t need[2];
+	bool far;
 	Unpacker *unpacker;
 } Undo;
 
@@ -40,6 +43,7 @@ bool filter_skips(const Filter *filter);
 /* The number of bytes made, or what is wrong. */
 enum { UNDO_DAMAGED = -1, UNDO_NO_MEMORY = -2 };
 int64_t filter_undo(const Undo *undo);
+void far_end(void);
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
@@ -63,12 +67,15 @@ int64_t zstd_unpack(
 	Unpacker *u, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room);
 /* Memory for blocks until the next call; NULL: none. */
 unsigned char *unpacker_block(Unpacker *u, int64_t bytes);
-/* Byte k of all numbers for every k, back to numbers of `size` bytes. */
-void bytes_unshuffle(const unsigned char *in, int64_t count, int size, unsigned char *out);
+/* Bytes as they are, and byte k of all numbers for every k back to numbers of `size` bytes; `far` as
+ * above. */
+void bytes_copy(const unsigned char *in, int64_t count, bool far, unsigned char *out);
+void bytes_unshuffle(
+	const unsigned char *in, int64_t count, int size, bool far, unsigned char *out);
 /* Bit k of all numbers for every k, back to numbers; `count` is a multiple of 8, and `planes` has
  * the size of the numbers. */
-void bits_unshuffle(const unsigned char *in, int64_t count, int size, unsigned char *planes,
-	unsigned char *out);
+void bits_unshuffle(const unsigned char *in, int64_t count, int size, bool far,
+	unsigned char *planes, unsigned char *out);
 /* Bits shuffled and packed with LZ4, Zstd or not at all. */
 int64_t undo_bitshuffle(const Undo *w);
 bool bitshuffle_known(const Filter *filter);

@@ -305,12 +305,15 @@ static tomos_status undo_one(
 		TRY(more_memory(&m->buffers[i % 2], &m->rooms[i % 2], room));
 	undo->filter = &c->filters[i];
 	undo->out = target ? target : m->buffers[i % 2];
+	undo->far = target != NULL;
 	undo->room = target ? c->bytes : room;
 	undo->need[0] = 0;
 	undo->need[1] = room;
 	if (i == first && !r->kept)
 		find_need(r, o, undo->need);
 	int64_t made = filter_undo(undo);
+	if (undo->far)
+		far_end();
 	if (made == UNDO_NO_MEMORY)
 		return fail(TOMOS_NO_MEMORY, "no memory to unpack '%s'", r->file->path);
 	undo->in = undo->out;

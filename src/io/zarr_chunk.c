@@ -56,7 +56,7 @@ static int64_t undo_packed(Codec codec, Unpacker *u, const unsigned char *in, in
 {
 #if TOMOS_HAS_BLOSC
 	const Filter filter = {.id = 0};
-	const Undo undo = {&filter, in, bytes, out, room, {0, room}, u};
+	const Undo undo = {&filter, in, bytes, out, room, {0, room}, false, u};
 	if (codec == CODEC_BLOSC)
 		return undo_blosc(&undo);
 #endif

@@ -297,6 +297,7 @@ def check_scan():
     run = lambda *words: subprocess.run([tomos, *words, "-q"], check=True)
     run("project", "shepp-logan", "--columns", "64", "--rows", "4", "--views", "90", "-o", path("scan.h5"))
     run("recon", path("scan.h5"), "--rows", "1:2", "-o", path("slice.npy"))
+    run("recon", path("scan.h5"), "--rows", "1:2", "-o", path("slice.h5"))
     with open(path("slice.npy"), "rb") as file:
         wanted = memoryview(file.read()[-64 * 64 * 4:]).cast("f")
     with Server(tomos, path("scan.h5")) as server:
@@ -329,6 +330,21 @@ def check_scan():
         expect(f"the axis moved to its place {difference}", 2 * difference[0] < difference[1], True)
     with Server(tomos, path("moved.h5")) as server:
         expect("the axis of the file", server.info()["scan"]["axis"], 34)
+    # An array is a scan where options say so, with the slices that recon makes of it.
+    run("convert", path("scan.h5"), path("scan.npy"))
+    with Server(tomos, path("scan.npy")) as server:
+        expect("an array", server.info()["files"][0]["content"], "volume")
+    with Server(tomos, path("scan.npy"), "--arc", "180", "--axis", "31.5", "--pixel", "0.5", "--reverse") as server:
+        info = server.info()
+        expect("an array with a geometry", [info["files"][0]["content"], info["scan"]["axis"], info["scan"]["live"]], ["scan", 31.5, True])
+        expect("its angles", [info["scan"]["angles"][i] for i in (0, 1, 45)], [0, -2, -90])
+        expect("its pixels", info["files"][0]["step"][1:], [0.5, 0.5])
+    with Server(tomos, path("scan.npy"), "--arc", "180") as server:
+        slice_ = memoryview(server.get("slice?row=1&axis=31.5")).cast("f")
+        scale = sum(slice_) / sum(wanted)
+        expect("as of recon", max(abs(a - scale * b) for a, b in zip(slice_, wanted)) < 1e-3 * scale * max(wanted), True)
+    failed = subprocess.run([tomos, "view", path("slice.h5"), "--axis", "3"], stderr=subprocess.PIPE, text=True)
+    expect("a volume with a geometry", [failed.returncode, "not projections" in failed.stderr], [1, True])
     passed("a scan")
 
 

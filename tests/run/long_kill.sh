@@ -6,6 +6,7 @@
 #   long_kill.sh COMMAND        TOMOS_KILLS: how many (500)   TOMOS_SEED: of what is random (1)
 #   TOMOS_KILL_MEMORY: limit of the runs (13M)   TOMOS_KILL_SCAN: size of the scan
 #   TOMOS_KILL_ONLY: "volume.h5 slices/", some of the outputs   TOMOS_KILL_ROUNDING: by which iterates may differ (0)
+#   TOMOS_KILL_SECONDS: ends after these, with fewer kills, where the time of a machine is limited (no limit)
 # On a GPU several slabs of data in its memory take a larger scan, and no limit, and the order of its sums is not fixed:
 #   TOMOS_KILL_MEMORY=0 TOMOS_KILL_SCAN="--columns 256 --rows 128 --views 200" TOMOS_KILL_ROUNDING=1e-6
 set -u
@@ -14,6 +15,8 @@ kills=${TOMOS_KILLS:-500}
 RANDOM=${TOMOS_SEED:-1}
 memory=${TOMOS_KILL_MEMORY:-13M}
 rounding=${TOMOS_KILL_ROUNDING:-0}
+seconds=${TOMOS_KILL_SECONDS:-}
+in_time() { [ -z "$seconds" ] || [ $SECONDS -lt "$seconds" ]; }
 scan=${TOMOS_KILL_SCAN:---columns 96 --rows 64 --views 100}
 # A disk would spend most of the time on bringing small files to it.
 scratch=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")")
@@ -102,6 +105,7 @@ compare() {
 
 for number in "${!formats[@]}"; do
 	read -r out options <<<"${formats[$number]}"
+	in_time || break
 	rm -rf whole work && mkdir work
 	begin=$(date +%s%N)
 	damage="" moment=none case=0
@@ -111,7 +115,7 @@ for number in "${!formats[@]}"; do
 	rm -f whole.npy
 	! holds_command || "$tomos" convert -q "whole/$out" whole.npy || exit 1
 	# Runs that were done before the kill do not count, but some of these are wanted as well.
-	while [ $begun -lt $((kills * (number + 1) / ${#formats[@]})) ] && [ $case -lt $((2 * kills)) ]; do
+	while [ $begun -lt $((kills * (number + 1) / ${#formats[@]})) ] && [ $case -lt $((2 * kills)) ] && in_time; do
 		mkdir work
 		case=$((case + 1)) damage="" moment=$(random $((span + span / 16)))
 		(cd work && exec "$tomos" recon ../scan.h5 --memory "$memory" -q -o "$out" $options) 2>err &
@@ -137,5 +141,5 @@ for number in "${!formats[@]}"; do
 		rm -rf work
 	done
 done 2> >(grep -v ' Killed ' >&2)
-[ $begun = "$kills" ] || { echo "$begun kills, not $kills"; failed=$((failed + 1)); }
+! in_time || [ $begun = "$kills" ] || { echo "$begun kills, not $kills"; failed=$((failed + 1)); }
 [ "$failed" = 0 ]
