@@ -69,6 +69,25 @@ tomos_status comm_agree(tomos_comm *comm, tomos_status status);
  * wait for it there, ends the job. */
 tomos_status comm_agree_or_abort(tomos_comm *comm, tomos_status status);
 
+/* ---- memory of several ranks ---------------------------------------------------------------- */
+
+typedef struct {
+	void *data;
+	int64_t bytes;
+} CommPart;
+
+/* Memory that each of several ranks offers to all of them. */
+typedef struct {
+	CommPart *parts;
+	int count;
+} CommShared;
+
+/* Of every `count` ranks that follow each other; ranks may offer different numbers of bytes.
+ * *shared NULL, on all ranks: some of them are on different machines, or the system does not allow
+ * it. */
+tomos_status comm_share(tomos_comm *comm, int count, int64_t bytes, CommShared **shared);
+void comm_share_free(CommShared *shared);
+
 /* ---- modules -------------------------------------------------------------------------------- */
 
 /* Functions of the library that modules call; they do not link with it. */

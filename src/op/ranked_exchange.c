@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include "op/ranked_parts.h"
 
-int rows_chunks(const Ranked *r, int64_t views)
+int rows_chunks(const Ranked *r, int64_t views, int slabs)
 {
-	return (int)max64(1, min64(MOST_CHUNKS, views / r->chunk_views));
+	return slabs == 1 ? 1 : (int)max64(1, min64(MOST_CHUNKS, views / r->chunk_views));
 }
 
 /* ---- lists ---------------------------------------------------------------------------------- */

@@ -79,7 +79,8 @@ static inline ViewRange rows_chunk(const RowExchange *x, int chunk)
 	return (ViewRange){first, x->views * (chunk + 1) / x->chunks - first};
 }
 
-int rows_chunks(const Ranked *r, int64_t views); /* their number */
+/* Their number: each costs a pass over the slab. One slab sends no rows. */
+int rows_chunks(const Ranked *r, int64_t views, int slabs);
 /* Which rows are exchanged. rows_find: those of all views; the band of view i begins with row
  * first[i]. rows_part: those of some views of another exchange. */
 tomos_status rows_find(RowExchange *x, const Bands *bands, int slab, const int64_t *first);

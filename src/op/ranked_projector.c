@@ -21,6 +21,7 @@ typedef struct {
 	RowExchange exchange; /* of rows with other slabs */
 	int64_t *edges;       /* which slices of its slab each rank has, */
 	float *whole;         /* and memory for all of them; NULL: this rank has all */
+	float *gathered;      /* the same before a forward projection */
 } RankedProjector;
 
 /* ---- construction --------------------------------------------------------------------------- */
@@ -58,7 +59,7 @@ static RowExchange make_exchange(tomos_op *op, const SlabGroup *group, int slabs
 		.slabs = slabs,
 		.views = op->range.shape[0],
 		.columns = op->range.shape[2],
-		.chunks = rows_chunks(r, op->range.shape[0])};
+		.chunks = rows_chunks(r, op->range.shape[0], slabs)};
 }
 
 /* ---- moving rows ---------------------------------------------------------------------------- */
@@ -153,21 +154,14 @@ static tomos_status project_chunk(
 	return project_power(r->inner, &what, power);
 }
 
-/* The slices of this rank within the memory for all of its slab. */
-static float *own_slices(const RankedProjector *p)
-{
-	return p->whole + p->edges[slab_member(&p->exchange.group)] * p->exchange.group.slice;
-}
-
 /* Collects the whole slab from its ranks; this rank has the part x. */
 static tomos_status gather_slab(const tomos_op *op, const float *x, float **slab)
 {
 	const RankedProjector *p = op->own;
 	if (!p->whole)
 		return TOMOS_OK;
-	*slab = p->whole;
-	TRY(vector_copy(&op->domain, x, own_slices(p)));
-	return slab_gather(&p->exchange.group, p->edges, p->whole);
+	*slab = p->gathered;
+	return slab_gather(&p->exchange.group, p->edges, x, p->gathered);
 }
 
 /* While the rows of a chunk are sent, the next one is projected. */
@@ -247,12 +241,14 @@ static tomos_status forward(const tomos_op *op, int power, const float *x, float
 static tomos_status adjoint(const tomos_op *op, int power, const float *y, float *x)
 {
 	const RankedProjector *p = op->own;
+	const SlabGroup *group = &p->exchange.group;
 	TRY(vector_sync(&op->range));
 	TRY(end_rows(op, adjoint_chunks(op, power, y, p->whole ? p->whole : x)));
 	if (!p->whole)
 		return TOMOS_OK;
-	TRY(slab_sum(&p->exchange.group, p->edges, p->whole));
-	return vector_copy(&op->domain, own_slices(p), x);
+	TRY(slab_sum(group, p->edges, p->whole));
+	return vector_copy(
+		&op->domain, p->whole + p->edges[slab_member(group)] * group->slice, x);
 }
 
 static tomos_status ranked_apply(
@@ -272,8 +268,10 @@ static void ranked_free(tomos_op *op)
 		r->inner->type->memory->release(r->inner, p->band);
 	mem_free(p->stage);
 	rows_free(&p->exchange);
-	if (p->whole)
+	if (p->whole && !slab_direct(&p->exchange.group))
 		r->inner->type->memory->release(r->inner, p->whole);
+	if (p->edges) /* parts of the operator have none */
+		slab_unshare(&p->exchange.group);
 	mem_free(p->edges);
 }
 
@@ -300,16 +298,24 @@ static const OpType ranked_type = {.apply = ranked_apply, .free = ranked_free, .
 /* Memory for the slab, where this rank has a part of it. */
 static tomos_status make_whole(RankedProjector *p, const Bands *b)
 {
-	tomos_backend *inner = p->exchange.group.inner;
-	int64_t first = p->box.low[2], count = p->box.high[2] - first;
-	const int64_t *slices = b->slices + slab_number(&p->exchange.group) * b->groups;
+	SlabGroup *group = &p->exchange.group;
+	int64_t first = p->box.low[2], floats = (p->box.high[2] - first) * group->slice;
+	const int64_t *slices = b->slices + slab_number(group) * b->groups;
 	if (b->groups == 1)
 		return TOMOS_OK;
 	TRY(mem_alloc(&p->edges, b->groups + 1, sizeof *p->edges, "slices of ranks"));
 	for (int i = 0; i <= b->groups; i++)
 		p->edges[i] = slices[i] - first;
-	return inner->type->memory->alloc(
-		inner, &p->whole, count * p->exchange.group.slice, "a slab of several ranks");
+	TRY(slab_share(group, floats));
+	if (!slab_direct(group)) {
+		TRY(group->inner->type->memory->alloc(
+			group->inner, &p->whole, floats, "a slab of several ranks"));
+		p->gathered = p->whole;
+		return TOMOS_OK;
+	}
+	p->whole = slab_output(group);
+	p->gathered = slab_input(group);
+	return TOMOS_OK;
 }
 
 /* The place of the slices and rows of this rank among all. */
@@ -343,7 +349,8 @@ static tomos_status fill_op(
 	KernelModel model = {.weight = WEIGHT_RAY};
 	tomos_geometry *scan;
 	const int64_t *n = b->grid->n;
-	const SlabGroup group = {r->comm, r->inner, b->groups, n[0] * n[1]};
+	const SlabGroup group = {
+		.comm = r->comm, .inner = r->inner, .ranks = b->groups, .slice = n[0] * n[1]};
 	int slab = slab_number(&group);
 	p->exchange = make_exchange(op, &group, b->slabs);
 	TRY(projector_choose(o, &p->forward, &p->back, &model));

@@ -1,4 +1,5 @@
-/* Slabs that several ranks share: sums over the ranks, and slices from their owners. */
+/* Slabs that several ranks share: sums over the ranks, and slices from their owners. Ranks on one
+ * machine read them in each other's memory, others send messages. */
 #include <string.h>
 #include "op/slab_group.h"
 
@@ -12,6 +13,8 @@ tomos_status host_copy(tomos_backend *inner, float *data, float *host, int64_t c
 	memcpy(down ? host : data, down ? data : host, (size_t)count * sizeof *host);
 	return TOMOS_OK;
 }
+
+/* ---- by messages ---------------------------------------------------------------------------- */
 
 /* Slices for, or from, a member. */
 typedef struct {
@@ -89,12 +92,118 @@ done:
 	return status;
 }
 
-tomos_status slab_sum(const SlabGroup *g, const int64_t *edges, float *slab)
+/* ---- through shared memory ------------------------------------------------------------------ */
+
+/* The first member has space for the slab that is gathered, behind that of its own. */
+tomos_status slab_share(SlabGroup *g, int64_t floats)
 {
-	return g->ranks > 1 ? with_memory(g, edges, slab, true) : TOMOS_OK;
+	int64_t bytes = floats * (int64_t)sizeof(float) * (slab_member(g) == 0 ? 2 : 1);
+	return g->ranks > 1 ? comm_share(g->comm, g->ranks, bytes, &g->shared) : TOMOS_OK;
 }
 
-tomos_status slab_gather(const SlabGroup *g, const int64_t *edges, float *slab)
+void slab_unshare(SlabGroup *g)
 {
-	return g->ranks > 1 ? with_memory(g, edges, slab, false) : TOMOS_OK;
+	comm_share_free(g->shared);
+	g->shared = NULL;
+}
+
+bool slab_direct(const SlabGroup *g)
+{
+	return g->shared && g->inner->device == 0;
+}
+
+float *slab_output(const SlabGroup *g)
+{
+	return g->shared->parts[slab_member(g)].data;
+}
+
+float *slab_input(const SlabGroup *g)
+{
+	const CommPart *first = &g->shared->parts[0];
+	return (float *)first->data + first->bytes / 2 / (int64_t)sizeof(float);
+}
+
+static bool is_shared(const SlabGroup *g, const int64_t *edges)
+{
+	int64_t bytes = edges[g->ranks] * g->slice * (int64_t)sizeof(float);
+	return g->shared && 2 * bytes <= g->shared->parts[0].bytes;
+}
+
+enum { BLOCK = 4096 }; /* floats that stay in the L1 cache */
+
+typedef struct {
+	const SlabGroup *group;
+	int64_t first, count; /* floats of this member's slices */
+} Addition;
+
+static void add_block(void *user, int64_t index)
+{
+	const Addition *a = user;
+	const CommPart *parts = a->group->shared->parts;
+	int64_t first = a->first + index * BLOCK;
+	int64_t count = min64(BLOCK, a->first + a->count - first);
+	float sum[BLOCK] = {0};
+	for (int k = 0; k < a->group->ranks; k++) {
+		const float *part = (const float *)parts[k].data + first;
+		for (int64_t i = 0; i < count; i++)
+			sum[i] += part[i];
+	}
+	memcpy(slab_output(a->group) + first, sum, (size_t)count * sizeof *sum);
+}
+
+/* As many bytes as messages would have had. */
+static void count_bytes(const SlabGroup *g, int64_t floats)
+{
+	g->comm->sent += (double)floats * sizeof(float);
+}
+
+static tomos_status sum_shared(const SlabGroup *g, const int64_t *edges, float *slab)
+{
+	const Slices own = slices_of(g, edges, slab_member(g), slab);
+	int64_t all = edges[g->ranks] * g->slice;
+	Addition what = {g, edges[slab_member(g)] * g->slice, own.count};
+	if (slab != slab_output(g))
+		TRY(host_copy(g->inner, slab, slab_output(g), all, true));
+	count_bytes(g, all - own.count);
+	TRY(comm_wait(g->comm));
+	parallel_for((own.count + BLOCK - 1) / BLOCK, add_block, &what);
+	if (slab != slab_output(g) && own.count > 0)
+		TRY(host_copy(g->inner, own.data, slab_output(g) + what.first, own.count, false));
+	return comm_wait(g->comm); /* until then others read what the next slab will overwrite */
+}
+
+static tomos_status gather_shared(
+	const SlabGroup *g, const int64_t *edges, const float *own, float *slab)
+{
+	const Slices place = slices_of(g, edges, slab_member(g), slab_input(g));
+	TRY(comm_wait(g->comm)); /* until then others read the slab that was gathered before */
+	TRY(host_copy(g->inner, (float *)(uintptr_t)own, place.data, place.count, true));
+	count_bytes(g, place.count * (g->ranks - 1));
+	TRY(comm_wait(g->comm));
+	if (slab == slab_input(g))
+		return TOMOS_OK;
+	return host_copy(g->inner, slab, slab_input(g), edges[g->ranks] * g->slice, false);
+}
+
+/* ---- both ----------------------------------------------------------------------------------- */
+
+tomos_status slab_sum(const SlabGroup *g, const int64_t *edges, float *slab)
+{
+	if (g->ranks == 1)
+		return TOMOS_OK;
+	TRY(g->inner->type->memory->sync(g->inner));
+	return is_shared(g, edges) ? sum_shared(g, edges, slab) : with_memory(g, edges, slab, true);
+}
+
+tomos_status slab_gather(const SlabGroup *g, const int64_t *edges, const float *own, float *slab)
+{
+	const Slices place = slices_of(g, edges, slab_member(g), slab);
+	if (g->ranks == 1)
+		return TOMOS_OK;
+	TRY(g->inner->type->memory->sync(g->inner));
+	if (is_shared(g, edges))
+		return gather_shared(g, edges, own, slab);
+	if (own != place.data)
+		TRY(g->inner->type->vector->copy(g->inner, place.count, own, place.data));
+	return with_memory(g, edges, slab, false);
 }

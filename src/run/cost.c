@@ -333,13 +333,23 @@ static tomos_status work_check(const tomos_work *w)
 }
 
 /* A run of these data, as far as the model looks at it. */
-static tomos_status work_run(
-	const tomos_work *w, FileRun *r, tomos_prepared *p, const tomos_job *job)
+int64_t rates_near(const tomos_rates *rates)
+{
+	return rates->link > 0 ? 1 : (int64_t)fmax(1, fmin(rates->node_ranks, 1e6));
+}
+
+static tomos_status work_run(const tomos_work *w, const tomos_rates *rates, FileRun *r,
+	tomos_prepared *p, const tomos_job *job)
 {
 	*p = (tomos_prepared){.geometry = (tomos_geometry *)(uintptr_t)w->scan,
 		.bin = 1,
 		.info = {.rows = w->scan->rows, .columns = w->scan->columns}};
-	*r = (FileRun){.job = job, .prepared = p, .method = w->method, .grid = *w->grid};
+	*r = (FileRun){.job = job,
+		.prepared = p,
+		.method = w->method,
+		.grid = *w->grid,
+		.least_memory = HUGE_VAL,
+		.near = rates_near(rates)};
 	r->slices = w->grid->n[2];
 	r->stacked = run_stacked(w->scan, w->grid, &r->first_row);
 	r->iterates = run_is_iterative(w->method);
@@ -364,7 +374,7 @@ tomos_status tomos_cost_expect(
 	if (!w.method || !w.method[0])
 		w.method = w.scan && w.scan->count > 0 ? run_default_method(w.scan) : "fbp";
 	TRY(work_check(&w));
-	TRY(work_run(&w, &run, &prepared, &job));
+	TRY(work_run(&w, &known, &run, &prepared, &job));
 	CostBytes bytes = {.row_bytes = (double)(w.scan->count * w.scan->columns) *
 					(w.sample_bytes > 0 ? w.sample_bytes : 2),
 		.voxel_bytes = w.voxel_bytes > 0 ? w.voxel_bytes : 4,

@@ -23,6 +23,8 @@ const char *rates_rays(const FileRun *run);
 
 /* Slabs and memory of the rank that has most slices. */
 tomos_status cost_plan(FileRun *run);
+/* Ranks that share the memory in which they compute: those of a node, if they have no devices. */
+int64_t rates_near(const tomos_rates *rates);
 /* Dry run with `ranks`: decomposition, memory, bytes, time by stage, and where it stops scaling. */
 tomos_status cost_say(FileRun *run);
 

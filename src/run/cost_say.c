@@ -35,6 +35,10 @@ static tomos_status take_groups(const FileRun *r, int64_t ranks, int64_t *groups
 tomos_status cost_plan(FileRun *r)
 {
 	int64_t groups, ranks = r->options.ranks;
+	tomos_rates rates = tomos_rates_defaults();
+	if (r->options.rates[0] && access(r->options.rates, F_OK) == 0)
+		TRY(tomos_rates_read(&rates, r->options.rates));
+	r->near = r->backend->device == 0 ? rates_near(&rates) : 1;
 	TRY(run_view_groups(r, ranks, &groups));
 	r->share = r->own_share = largest_share(r, r->iterates ? ranks : ranks / groups);
 	r->group.ranks = (int)groups;

@@ -33,6 +33,30 @@ static int64_t least_groups(const FileRun *r, int64_t ranks)
 	return 2 * slabs >= useful ? ranks / slabs : 1;
 }
 
+/* Time of an iteration of a rank, in voxel updates for each voxel of a slice. A slab takes as long
+ * as if it had 64 slices more, and a float of another rank as long as 4 updates
+ * (doc/lab-notes.md). */
+static double iteration_cost(const FileRun *r, int64_t ranks, int64_t groups)
+{
+	double slices = (double)(r->slices * groups) / (double)ranks;
+	double views = (double)r->prepared->geometry->count / (double)groups;
+	double moved = 2 * slices * (1 - 1 / (double)groups); /* slices gathered, and summed */
+	return 2 * views * (slices + 64) + 4 * moved;
+}
+
+/* Ranks that share memory have thick slabs, as long as these are a small part of it. */
+static int64_t best_groups(const FileRun *r, int64_t ranks, int64_t least)
+{
+	double slice = (double)r->grid.n[0] * (double)r->grid.n[1] * sizeof(float);
+	int64_t best = least, most = min64(ranks, r->prepared->geometry->count);
+	for (int64_t g = least + 1; g <= min64(most, r->near); g++)
+		if (ranks % g == 0 && r->near % g == 0 &&
+			4 * slice * (double)(r->slices * g) / (double)ranks <= r->least_memory &&
+			iteration_cost(r, ranks, g) < iteration_cost(r, ranks, best))
+			best = g;
+	return best;
+}
+
 tomos_status run_view_groups(const FileRun *r, int64_t ranks, int64_t *groups)
 {
 	const char *why = why_all_views(r);
@@ -49,7 +73,8 @@ tomos_status run_view_groups(const FileRun *r, int64_t ranks, int64_t *groups)
 	if (asked > 0 || why)
 		return TOMOS_OK;
 	int64_t least = least_groups(r, ranks);
-	*groups = least <= views ? least : 1;
+	least = least <= views ? least : 1;
+	*groups = r->iterates ? best_groups(r, ranks, least) : least;
 	return TOMOS_OK;
 }
 
@@ -85,14 +110,15 @@ static void find_edges(const FileRun *r, const Slab *slab, int64_t *edges)
 tomos_status run_sum_views(FileRun *r, const Slab *slab, float *volume)
 {
 	double sent = r->comm ? r->comm->sent : 0;
-	int64_t *edges;
+	int64_t *edges, member = slab_member(&r->group);
 	if (r->group.ranks == 1 || r->iterates)
 		return TOMOS_OK;
 	TRY(mem_alloc(&edges, r->group.ranks + 1, sizeof *edges, "slices of ranks"));
 	find_edges(r, slab, edges);
 	tomos_status status = slab_sum(&r->group, edges, volume);
 	if (status == TOMOS_OK && r->iterative.probing) {
-		status = slab_gather(&r->group, edges, volume);
+		status = slab_gather(
+			&r->group, edges, volume + edges[member] * r->group.slice, volume);
 		r->comm->sent = sent; /* what is counted is the cost of the method */
 	}
 	mem_free(edges);
@@ -114,11 +140,21 @@ tomos_status run_end_all(const FileRun *r, tomos_status status)
 	return status;
 }
 
+/* Memory for the volumes of the ranks that share a slab. */
+static tomos_status share_slabs(FileRun *r)
+{
+	int64_t most = 0;
+	for (int64_t i = 0; i < r->slab_count; i++)
+		most = max64(most, r->slabs[i].count);
+	return r->options.dry_run ? TOMOS_OK : slab_share(&r->group, most * r->group.slice);
+}
+
 tomos_status run_same_slabs(FileRun *r)
 {
 	double pieces = (double)r->slab_count;
 	if (r->group.ranks == 1 || r->iterates)
 		return TOMOS_OK;
 	TRY(comm_largest(r->comm, &pieces, 1));
-	return run_cut(r, (int64_t)pieces);
+	TRY(run_cut(r, (int64_t)pieces));
+	return share_slabs(r);
 }

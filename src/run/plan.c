@@ -115,9 +115,10 @@ static double iterative_bytes(
 		volumes = projections = 0;
 	volumes += d->mask + d->truth + 1;
 	projections += d->rays + 1;
-	/* Of a slab that ranks share, all slices are in memory once. */
+	/* Of a slab that ranks share, all slices are in memory once, and those of the rank in what
+	 * it gathers with others. */
 	double vectors = volumes * x + projections * y +
-			 (r->group.ranks > 1 ? (double)r->group.ranks * x : 0);
+			 (r->group.ranks > 1 ? (double)(r->group.ranks + 1) * x : 0);
 	return slab->count == r->share.count ? fmax(raw + y, vectors) + WORK_BYTES
 					     : 2 * raw + x + vectors + WORK_BYTES;
 }

@@ -58,7 +58,10 @@ tomos_status run_divide(FileRun *r)
 	int64_t groups = 1;
 	if (r->options.ranks == 0)
 		TRY(run_view_groups(r, size, &groups));
-	r->group = (SlabGroup){r->comm, r->backend, (int)groups, r->grid.n[0] * r->grid.n[1]};
+	r->group = (SlabGroup){.comm = r->comm,
+		.inner = r->backend,
+		.ranks = (int)groups,
+		.slice = r->grid.n[0] * r->grid.n[1]};
 	r->share = r->own_share = share_of(&rule, rank, size);
 	r->together = size > 1 && r->iterates && r->iterative.whole;
 	TRY(check_shares(r));
@@ -77,6 +80,7 @@ void run_divide_free(FileRun *r)
 {
 	mem_free((int64_t *)(uintptr_t)r->bands.slices);
 	ranked_close(r->ranked);
+	slab_unshare(&r->group);
 }
 
 tomos_status run_say_ranks(const FileRun *r)
@@ -101,18 +105,37 @@ typedef struct {
 	char place[PLACE_LENGTH];
 } DevicePlace;
 
-tomos_status run_share_device(const FileRun *r)
+/* The largest number of ranks, a divisor of all, so that each block of them is on one machine. */
+static int64_t find_near(const DevicePlace *all, int size)
+{
+	int near = size;
+	for (bool same = false; near > 1 && !same; near -= !same) {
+		same = size % near == 0;
+		for (int i = 0; i < size && same; i++)
+			same = all[i].node == all[i / near * near].node;
+	}
+	return near;
+}
+
+tomos_status run_share_device(FileRun *r)
 {
 	DevicePlace mine, *all;
+	double memory = -r->memory;
 	int sharers = 0;
+	r->near = 1;
+	r->least_memory = r->memory;
 	if (comm_size(r->comm) == 1)
 		return TOMOS_OK;
+	TRY(comm_largest(r->comm, &memory, 1));
+	r->least_memory = -memory;
 	TRY(mem_alloc(&all, comm_size(r->comm), sizeof *all, "the devices of ranks"));
 	mine.node = r->comm->node;
 	tomos_status named = backend_place(r->backend, mine.place);
 	tomos_status status = comm_gather(r->comm, &mine, sizeof mine, all);
 	for (int i = 0; i < comm_size(r->comm); i++)
 		sharers += status == TOMOS_OK && memcmp(&all[i], &mine, sizeof mine) == 0;
+	if (status == TOMOS_OK && r->backend->device == 0)
+		r->near = find_near(all, comm_size(r->comm));
 	mem_free(all);
 	TRY(named);
 	TRY(status);

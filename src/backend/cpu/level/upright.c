@@ -101,6 +101,23 @@ static int64_t slab_groups(const Slab *s)
 	return parts(s->axis == 0 ? s->count : s->across, ACROSS);
 }
 
+/* A square of voxels to columns. Rows of the volume are read once, since rows of different slices
+ * are often in the same set of the cache. */
+static void fill_square(const Slab *s, const float *from, int64_t wide, int64_t high, float **to)
+{
+	const Box *box = &s->what->box;
+	int64_t slice = (box->high[0] - box->low[0]) * (box->high[1] - box->low[1]);
+	float rows[ACROSS][ACROSS];
+	for (int64_t z = 0; z < high; z++)
+		if (wide == ACROSS) /* of a size that compilers know */
+			memcpy(rows[z], from + z * slice, sizeof rows[z]);
+		else
+			memcpy(rows[z], from + z * slice, (size_t)wide * sizeof **rows);
+	for (int64_t x = 0; x < wide; x++)
+		for (int64_t z = 0; z < high; z++)
+			to[x][z] = rows[z][x];
+}
+
 /* Copies columns of voxels (along z) to the slab, ACROSS neighbours along x at a time: each row of
  * the volume that is read has voxels of all of them. */
 static void fill_columns(void *user, int64_t index)
@@ -112,15 +129,17 @@ static void fill_columns(void *user, int64_t index)
 	int64_t first = low + index % slab_groups(s) * ACROSS;
 	int64_t end = min64(first + ACROSS, low + (s->axis == 0 ? s->count : s->across));
 	y += s->axis == 0 ? 0 : s->first;
-	for (int64_t x = first; x < end; x++)
-		memset(slab_column(s, x, y), 0, (size_t)s->stride * sizeof(float));
-	for (int64_t z0 = 0; z0 < s->tall; z0 += ACROSS)
-		for (int64_t x = first; x < end; x++) {
-			float *to = slab_column(s, x, y) + PAD;
-			const float *from = s->what->volume + y * nx + x;
-			for (int64_t z = z0; z < min64(z0 + ACROSS, s->tall); z++)
-				to[z] = from[z * nx * ny];
-		}
+	float *to[ACROSS];
+	for (int64_t x = first; x < end; x++) {
+		to[x - first] = slab_column(s, x, y) + PAD;
+		memset(to[x - first] - PAD, 0, (size_t)s->stride * sizeof(float));
+	}
+	for (int64_t z = 0; z < s->tall; z += ACROSS) {
+		const float *from = s->what->volume + (z * ny + y) * nx + first;
+		fill_square(s, from, end - first, min64(ACROSS, s->tall - z), to);
+		for (int64_t x = 0; x < end - first; x++)
+			to[x] += ACROSS;
+	}
 }
 
 /* Where the detector columns of a tile cross a plane, and the rows [from, to) that are then beside
@@ -244,6 +263,16 @@ static void tile_forward(void *user, int64_t index)
 	give_tile(s, view, &tile, sums);
 }
 
+/* Whether any detector column has its planes across `axis`: views of a small arc often have one. */
+static bool axis_used(const ProjectRequest *what, int axis)
+{
+	for (int64_t i = what->first; i < what->first + what->count; i++)
+		for (int64_t c = 0; c < what->plan->model.columns; c++)
+			if (upright_column(&what->plan->views[i], (double)c).axis == axis)
+				return true;
+	return false;
+}
+
 static tomos_status upright_forward(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
@@ -256,7 +285,7 @@ static tomos_status upright_forward(const ProjectRequest *what)
 	TRY(mem_alloc(&s.samples, max64(SLAB_FLOATS, (wide + 2) * s.stride), sizeof(float),
 		"a slab of the volume"));
 	for (s.axis = 0; s.axis < 2; s.axis++) {
-		int64_t planes = box->high[s.axis] - box->low[s.axis];
+		int64_t planes = axis_used(what, s.axis) ? box->high[s.axis] - box->low[s.axis] : 0;
 		s.across = box->high[1 - s.axis] - box->low[1 - s.axis];
 		int64_t most = max64(1, SLAB_FLOATS / ((s.across + 2) * s.stride));
 		for (s.first = 0; s.first < planes; s.first += s.count) {

@@ -1,0 +1,104 @@
+/* Memory that ranks on one machine share: files without a name, which the others open through
+ * /proc and which end with the processes, however these end. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "comm/comm.h"
+
+/* What a rank tells the others of its file. The inode shows that what they open is this one, since
+ * processes in containers may have the same numbers. */
+typedef struct {
+	int64_t bytes, inode;
+	int32_t node, process, descriptor;
+} Offer;
+
+static Offer make_offer(const tomos_comm *c, int64_t bytes)
+{
+	Offer offer = {.node = c->node, .process = (int32_t)getpid(), .descriptor = -1};
+	struct stat about;
+	int file = memfd_create("tomos", MFD_CLOEXEC);
+	if (file < 0)
+		return offer;
+	if (ftruncate(file, bytes) != 0 || fstat(file, &about) != 0) {
+		close(file);
+		return offer;
+	}
+	offer.bytes = bytes;
+	offer.inode = (int64_t)about.st_ino;
+	offer.descriptor = file;
+	return offer;
+}
+
+static bool map_offer(const Offer *offer, CommPart *part)
+{
+	char path[64];
+	struct stat about;
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)offer->process, (int)offer->descriptor);
+	int file = open(path, O_RDWR | O_CLOEXEC);
+	if (file < 0)
+		return false;
+	void *data = MAP_FAILED;
+	if (fstat(file, &about) == 0 && (int64_t)about.st_ino == offer->inode &&
+		about.st_size == offer->bytes)
+		data = mmap(NULL, (size_t)offer->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	close(file);
+	if (data == MAP_FAILED)
+		return false;
+	(void)madvise(data, (size_t)offer->bytes, MADV_HUGEPAGE);
+	*part = (CommPart){data, offer->bytes};
+	return true;
+}
+
+static bool map_all(const tomos_comm *c, const Offer *offers, CommShared *s)
+{
+	bool mapped = true;
+	for (int i = 0; i < s->count && mapped; i++)
+		mapped = offers[i].descriptor >= 0 && offers[i].node == c->node &&
+			 map_offer(&offers[i], &s->parts[i]);
+	return mapped;
+}
+
+void comm_share_free(CommShared *s)
+{
+	for (int i = 0; s && i < s->count; i++)
+		if (s->parts[i].data)
+			munmap(s->parts[i].data, (size_t)s->parts[i].bytes);
+	mem_free(s ? s->parts : NULL);
+	mem_free(s);
+}
+
+/* All ranks or none, so that they all go on in the same way. */
+static tomos_status map_or_none(tomos_comm *c, const Offer *offers, CommShared *s, bool *shared)
+{
+	double failures = !map_all(c, offers + c->rank / s->count * s->count, s);
+	TRY(comm_sum(c, &failures, 1));
+	*shared = failures == 0;
+	return TOMOS_OK;
+}
+
+tomos_status comm_share(tomos_comm *c, int count, int64_t bytes, CommShared **shared)
+{
+	CommShared *made = NULL;
+	Offer *all = NULL;
+	bool done = false;
+	tomos_status status;
+	*shared = NULL;
+	const Offer mine = make_offer(c, bytes);
+	TRY_OR_DONE(mem_zeroed(&made, 1, sizeof *made, "memory of several ranks"));
+	TRY_OR_DONE(mem_zeroed(&made->parts, count, sizeof *made->parts, "memory of several ranks"));
+	TRY_OR_DONE(mem_alloc(&all, comm_size(c), sizeof *all, "memory of several ranks"));
+	made->count = count;
+	TRY_OR_DONE(comm_gather(c, &mine, sizeof mine, all));
+	TRY_OR_DONE(map_or_none(c, all, made, &done));
+done:
+	if (mine.descriptor >= 0)
+		close(mine.descriptor);
+	mem_free(all);
+	if (done)
+		*shared = made;
+	else
+		comm_share_free(made);
+	return status;
+}
