@@ -5,16 +5,19 @@
 #include "backend/fourier.h"
 #include "geom/geom.h"
 
+static double pixel_width(const tomos_geometry *scan)
+{
+	const double *u = scan->views[0].u;
+	return sqrt(u[0] * u[0] + u[1] * u[1] + u[2] * u[2]);
+}
+
 /* Points of a view: columns of the detector and of a slice beside it. */
 static double points_of(const tomos_geometry *scan, const tomos_grid *grid)
 {
-	double wide = 0, pixel = 0;
-	for (int a = 0; a < 3; a++) {
-		double u = scan->views[0].u[a];
-		pixel += u * u;
-		wide += a < 2 ? fabs((double)grid->n[a] * grid->step[a]) : 0;
-	}
-	return (double)scan->columns + wide / sqrt(pixel);
+	double wide = 0;
+	for (int a = 0; a < 2; a++)
+		wide += fabs((double)grid->n[a] * grid->step[a]);
+	return (double)scan->columns + wide / pixel_width(scan);
 }
 
 double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy)
@@ -27,12 +30,17 @@ double fourier_bytes(const tomos_geometry *scan, const tomos_grid *grid, double 
 	return 1.1 * (cell * (cells + points * (double)scan->count) + 2 * buffers);
 }
 
+/* The points of each view in the tiles of an axis, for every period of the grid that they extend
+ * over: the wider a voxel, the more periods a band has (cpu/fourier_plan.c). */
 double fourier_alias_bytes(const tomos_geometry *scan, const tomos_grid *grid, int aliases)
 {
-	double tiles =
-		fourier_oversampling(FOURIER_FINEST) * (double)(grid->n[0] + grid->n[1]) / 64;
-	double bands = aliases > 0 ? 2 * aliases + 2 : 0;
-	return (tiles + 2) * bands * (double)scan->count * 2 * sizeof(int32_t);
+	double ranges = 0;
+	for (int a = 0; a < 2 && aliases > 0; a++) {
+		double tiles = 2 + fourier_oversampling(FOURIER_FINEST) * (double)grid->n[a] / 64;
+		double columns = fabs(grid->step[a]) / pixel_width(scan);
+		ranges += tiles * 2 * (1 + ceil((0.5 + aliases) * columns));
+	}
+	return ranges * (double)scan->count * 2 * sizeof(int32_t);
 }
 
 /* A point of a view and a voxel of the slices take as long as that many updates (voxels times
@@ -49,7 +57,8 @@ double fourier_gain(const tomos_backend *backend, const tomos_grid *grid,
 	return voxels * views / (point * points_of(scan, grid) * views + voxel * voxels);
 }
 
-/* The kernel is back projected onto a slice of twice the size and transformed. */
+/* The kernel is back projected onto a slice of twice the size and transformed; data are back
+ * projected as accurately as possible. */
 double fourier_normal_bytes(const tomos_geometry *scan, const tomos_grid *grid, double accuracy)
 {
 	tomos_grid twice = *grid;
@@ -58,5 +67,7 @@ double fourier_normal_bytes(const tomos_geometry *scan, const tomos_grid *grid, 
 	twice.n[2] = 1;
 	double padded = 4 * (double)grid->n[0] * (double)grid->n[1];
 	double cell = 8 * (grid->n[2] > 2 ? 4 : 1);
-	return fourier_bytes(scan, &twice, accuracy) + 1.3 * padded * (16 + 0.5 * cell);
+	double before = fmax(
+		fourier_bytes(scan, &twice, accuracy), fourier_bytes(scan, grid, FOURIER_FINEST));
+	return before + 1.3 * padded * (16 + 0.5 * cell);
 }

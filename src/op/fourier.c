@@ -219,11 +219,24 @@ static tomos_status fourier_normal(const tomos_op *op, NormalRequest *request, t
 	return status;
 }
 
+static tomos_status fourier_adjoint_accurate(const tomos_op *op, const float *y, float *x)
+{
+	const FourierOp *own = op->own;
+	tomos_backend *backend = op->domain.backend;
+	Fourier *fourier;
+	TRY(fourier_of_plan(&fourier, backend, &own->plan, RESPONSE_LINE, FOURIER_FINEST, 0));
+	tomos_status status =
+		backend->type->fourier->apply(backend, fourier, ADJOINT, x, (float *)(uintptr_t)y);
+	backend->type->fourier->close(backend, fourier);
+	return status;
+}
+
 static const OpType fourier_type = {.forward = fourier_forward,
 	.adjoint = fourier_adjoint,
 	.free = fourier_free,
 	.part = fourier_part,
-	.normal = fourier_normal};
+	.normal = fourier_normal,
+	.adjoint_accurate = fourier_adjoint_accurate};
 
 tomos_status op_fourier(tomos_op **op, tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, const tomos_projector_options *options)

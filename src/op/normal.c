@@ -132,7 +132,30 @@ static void normal_free(tomos_op *op)
 static const OpType normal_type = {
 	.forward = normal_forward, .adjoint = normal_adjoint, .free = normal_free};
 
-static tomos_status fill(tomos_op *op, const tomos_op *A, const float *b)
+/* g = A'b. In A'(b - A x) errors of the weights are relative to the residual, but in g - N x to the
+ * data, so that g needs more accurate weights. */
+static tomos_status transpose_data(const Normal *own, const tomos_op *projector, const float *b,
+	const NormalRequest *request, float *g)
+{
+	const Space *range = &projector->range;
+	float *weighted = NULL;
+	tomos_status status = TOMOS_OK;
+	if (request->rays) {
+		TRY(vector_new(&weighted, range, "weighted data"));
+		TRY_OR_DONE(vector_copy(range, b, weighted));
+		TRY_OR_DONE(vector_mul(range, request->rays, weighted));
+	}
+	cancel_begin();
+	status = projector->type->adjoint_accurate(projector, weighted ? weighted : b, g);
+	TRY_OR_DONE(cancel_end(status, "a back projection"));
+	status = apply_mask(own, g);
+done:
+	vector_free(weighted, range);
+	return status;
+}
+
+static tomos_status fill(tomos_op *op, const tomos_op *A, const tomos_op *projector, const float *b,
+	const NormalRequest *request)
 {
 	Normal *own = op->own;
 	NormalBackend *backend = &own->backend;
@@ -150,7 +173,7 @@ static tomos_status fill(tomos_op *op, const tomos_op *A, const float *b)
 	TRY(vector_new(&own->data, &op->range, "the data"));
 	TRY(vector_dot(&A->range, b, b, &own->square));
 	TRY(vector_fill(&own->volume, 0, own->data));
-	TRY(op_adjoint(A, b, own->data + own->volume.count));
+	TRY(transpose_data(own, projector, b, request, own->data + own->volume.count));
 	return vector_fill(&own->number, 1, own->data + 2 * own->volume.count);
 }
 
@@ -195,7 +218,7 @@ tomos_status op_normal(tomos_op **made, const float **data, const tomos_op *A,
 	own->mask = request->mask;
 	op_resemble(op, A);
 	op->domain.parts = A->domain.parts;
-	TRY(op_finish(made, op, fill(op, A, b)));
+	TRY(op_finish(made, op, fill(op, A, projector, b, request)));
 	*data = own->data;
 	return TOMOS_OK;
 }

@@ -95,6 +95,8 @@ typedef struct {
 		const tomos_op *op, const float *x, int64_t first, int64_t count, float *out);
 	/* A'A as an operator that needs no projections; *normal NULL: there is none. */
 	tomos_status (*normal)(const tomos_op *op, NormalRequest *request, tomos_op **normal);
+	/* Where there is one: the adjoint with weights as accurate as floats allow. */
+	tomos_status (*adjoint_accurate)(const tomos_op *op, const float *y, float *x);
 } OpType;
 
 /* Signs of the entries: none negative, not known, some negative. */

@@ -1,6 +1,7 @@
 /* Filtered back projection by Fourier transforms with aliases: the values of linear interpolation,
  * and when --by auto takes it. */
 #include "algo/analytic.h" /* first: cmocka makes a macro of fail() */
+#include "backend/cpu/fourier.h"
 #include "ops/opened.h"
 
 static unsigned seed = 7;
@@ -116,6 +117,41 @@ static void automatic(void **state)
 	tomos_geometry_free(scan);
 }
 
+/* Bytes of the lists of points, for voxels of the given number of columns. */
+static double bytes_of_lists(double columns, int aliases, double *estimate)
+{
+	const KernelModel model = {.weight = WEIGHT_NONE};
+	tomos_grid grid;
+	tomos_geometry *scan = random_scan(MOST_COLUMNS, 1, &grid);
+	Fourier *f;
+	Plan plan;
+	double bytes = 0;
+	for (int a = 0; a < 2; a++)
+		grid.step[a] *= columns / 0.8, grid.first[a] *= columns / 0.8;
+	OK(plan_make(&plan, &grid, scan, &model));
+	OK(fourier_of_plan(&f, backend, &plan, RESPONSE_LINEAR, 1e-5, aliases));
+	for (int a = 0; a < 2; a++) {
+		const FourierAxis *axis = &f->beyond->axis[a];
+		bytes += (double)axis->tiles * VIEWS * 2 * axis->periods * sizeof *axis->ranges;
+	}
+	*estimate = fourier_alias_bytes(scan, &grid, aliases);
+	backend->type->fourier->close(backend, f);
+	plan_free(&plan);
+	tomos_geometry_free(scan);
+	return bytes;
+}
+
+/* The wider voxels are, the more periods of the grid the points of a band extend over. */
+static void memory(void **state)
+{
+	(void)state;
+	for (double columns = 0.5; columns <= 8; columns *= 2)
+		for (int aliases = 1; aliases <= 16; aliases *= 4) {
+			double estimate, bytes = bytes_of_lists(columns, aliases, &estimate);
+			assert_in_range((int64_t)estimate, (int64_t)bytes, (int64_t)(4 * bytes));
+		}
+}
+
 static void rejected(void **state)
 {
 	tomos_analytic_options o = tomos_analytic_defaults();
@@ -134,5 +170,5 @@ static void rejected(void **state)
 	tomos_geometry_free(scan);
 }
 
-#define TESTS(T) T(values_of_interpolation), T(automatic), T(rejected)
+#define TESTS(T) T(values_of_interpolation), T(automatic), T(memory), T(rejected)
 TEST_MAIN(TESTS, open_backend, close_backend)

@@ -87,8 +87,10 @@ static tomos_status choose_batch(tomos_backend *b, Fourier *f)
 		     together = 8 << 20;
 	int64_t all = (f->spec.n[2] + 1) / 2, free_bytes, most = FOURIER_PAIRS;
 	TRY(b->type->memory->free_bytes(b, &free_bytes));
-	double limit =
-		fmin((double)device_of(b)->scratch_most * sizeof(float), 0.8 * (double)free_bytes);
+	double limit = (double)f->spec.memory;
+	if (limit == 0)
+		limit = fmin((double)device_of(b)->scratch_most * sizeof(float),
+			0.8 * (double)free_bytes);
 	limit -= sizeof(float2) * fmax(cells, together);
 	most = max64(1, min64(most, fourier_most_pairs(f)));
 	most = (int64_t)fmin((double)most, fmax(1, limit / pair_bytes(f)));

@@ -4,6 +4,7 @@
  * Slabs are for stacks of slices that have the same rows in all views. Other scans, the normal
  * operator, and slices whose transforms do not fit are computed by the CPU, in host memory.
  */
+#include <math.h>
 #include <string.h>
 #include "backend/fourier_window.h"
 #include "backend/split/split.h"
@@ -31,11 +32,16 @@ static bool same_rows(const FourierSpec *spec)
 	return same;
 }
 
-/* Floats of a lane for the transforms: the scratch memory of its kernels, or half of its memory
- * where kernels have none. */
-static int64_t transform_floats(const Split *s)
+/* Floats of a lane for slabs and transforms. Of the scratch memory of kernels only the filter's is
+ * in use beside them, at most a sixth. */
+static int64_t lane_floats(const Split *s)
 {
-	return s->own > 0 ? s->own : s->capacity / 2;
+	return s->capacity + s->own - s->own / 4;
+}
+
+static int64_t slice_floats(const FourierSpec *spec)
+{
+	return spec->n[0] * spec->n[1] + spec->count * spec->columns;
 }
 
 /* Slices of a slab: an even number, as slices are transformed in pairs; 0: not even one pair fits,
@@ -44,13 +50,10 @@ static int64_t slab_slices(const Split *s, const FourierSpec *spec)
 {
 	double cells = (double)fourier_cells(spec, 0) * (double)fourier_cells(spec, 1);
 	double points = (double)spec->count * (double)fft_length(fourier_period(spec));
-	int64_t slice = spec->n[0] * spec->n[1] + spec->count * spec->columns;
-	int64_t room = s->own > 0 ? s->capacity : s->capacity - transform_floats(s);
-	int64_t fit = min64(room / slice, MOST_SLICES) / 2 * 2;
+	double room = (double)lane_floats(s) - 4 * (cells + points);
+	int64_t fit = (int64_t)fmax(room, 0) / slice_floats(spec);
 	int64_t share = parts_of(parts_of(spec->n[2], s->count), 2) * 2;
-	if (4 * (cells + points) > (double)transform_floats(s))
-		return 0;
-	return min64(fit, share);
+	return min64(min64(fit, MOST_SLICES) / 2 * 2, share);
 }
 
 /* The object of a lane: slice z of a slab has row z, or the rows are in the opposite order. */
@@ -63,7 +66,7 @@ static tomos_status open_lanes(const Split *s, SplitFourier *f, const FourierSpe
 	TRY(mem_alloc(&views, spec->count, sizeof *views, "the views"));
 	slab.views = views;
 	slab.n[2] = slab.rows = f->slices;
-	slab.memory = transform_floats(s) * (int64_t)sizeof(float);
+	slab.memory = (lane_floats(s) - f->slices * slice_floats(spec)) * (int64_t)sizeof(float);
 	for (int64_t i = 0; i < spec->count; i++) {
 		views[i] = spec->views[i];
 		views[i].row = f->step > 0 ? 0 : (double)(f->slices - 1);
@@ -179,7 +182,7 @@ static tomos_status slab_item(LaneRun *run, void *user, Lane *lane, int64_t inde
 	tomos_array voxels = tomos_array_of(job->volume + slice * size,
 		min64(f->slices, spec->n[2] - slice), spec->n[1], spec->n[0]);
 	(void)run;
-	TRY(lane_reserve(lane, f->slices * size, pixels, job->split->capacity));
+	TRY(lane_reserve(lane, f->slices * size, pixels, f->slices * size + pixels));
 	TRY(lane_sum(job->split, lane, pixels));
 	tomos_array slab = tomos_array_of(lane->sum, spec->count, f->slices, spec->columns);
 	if (job->direction == FORWARD) {
