@@ -146,10 +146,11 @@ static __device__ __forceinline__ void add_ray(const Scatter &s, const Seen &see
 		value[k] = __fadd_rn(plain[k], -MAGIC);
 		any = any || along;
 	}
-	Path path = path_of<Tile, A>(seen, place, size, memory);
-	path.n = any ? path.n : 0;
-	each_sample<Tile, A>(path, [&](const Sample &sample, auto ahead) {
-		add_sample<Tile, A, decltype(ahead)::VALUE>(sample, plain, value);
+	Path path = path_of<Tile, A>(seen, place, size);
+	path.planes = any ? path.planes : 0;
+	each_sample<Tile, A>(path, memory, [&](const Sample &sample, unsigned bit, auto ahead) {
+		if (bit)
+			add_sample<Tile, A, decltype(ahead)::VALUE>(sample, plain, value);
 	});
 }
 
@@ -362,23 +363,24 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 
 extern const CudaKernel cuda_joseph_back_cone;
 
-/* Views that are rotations of each other. */
-template <int PARTS> static bool circle_applies(const ProjectRequest *what, CudaNotes *notes)
+/* PARTS: views that are rotations of each other. */
+template <int PARTS> static bool tiles_are_faster(const ProjectRequest *what, CudaNotes *notes)
 {
 	typedef typename Sizes<ALL, PARTS>::Large Large;
-	return request_rotation(what, PARTS) != 0 && any_applies(what, notes) &&
-	       cuda_has_shared(tile_bytes<Large>()) &&
-	       !sheets_are_faster<Large>(
-		       what, &cuda_joseph_back_cone, Rows{0, PARTS == 4 ? 2 : 2.5, 2.6});
+	return (PARTS == 1 || (request_rotation(what, PARTS) != 0 &&
+				      cuda_has_shared(tile_bytes<Large>()))) &&
+	       any_applies(what, notes) &&
+	       !sheets_are_faster<Large>(what, &cuda_joseph_back_cone,
+		       Rows{0, PARTS == 2 ? 1.8 : 2, 2.6, 0.75});
 }
 
-static CudaFusion circle_fuses(
+static CudaFusion tiles_fuse(
 	const tomos_backend *, const ProjectRequest *, const CudaNotes *, const FusedUpdate *step)
 {
 	return step->average ? FUSES_NEXT : FUSES;
 }
 
 extern const CudaKernel cuda_joseph_back_any, cuda_joseph_back_circle_4, cuda_joseph_back_circle_2;
-const CudaKernel cuda_joseph_back_any = {any_applies, run<1>, fuses_sums};
-const CudaKernel cuda_joseph_back_circle_4 = {circle_applies<4>, run<4>, circle_fuses};
-const CudaKernel cuda_joseph_back_circle_2 = {circle_applies<2>, run<2>, circle_fuses};
+const CudaKernel cuda_joseph_back_any = {tiles_are_faster<1>, run<1>, tiles_fuse};
+const CudaKernel cuda_joseph_back_circle_4 = {tiles_are_faster<4>, run<4>, tiles_fuse};
+const CudaKernel cuda_joseph_back_circle_2 = {tiles_are_faster<2>, run<2>, tiles_fuse};

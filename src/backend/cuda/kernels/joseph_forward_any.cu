@@ -108,7 +108,8 @@ static __device__ __forceinline__ void load_voxels(
 	}
 }
 
-/* Copies the voxels; single ones each with the difference to the next one along E. */
+/* Copies the voxels. Single ones become lines through them and the next ones along E: the value in
+ * the middle of the tile, and the slope. */
 template <class Tile>
 static __device__ __forceinline__ void load_tile(const Gather &g, const Own &own, float4 *memory)
 {
@@ -125,9 +126,14 @@ static __device__ __forceinline__ void load_tile(const Gather &g, const Own &own
 	float2 *pairs = (float2 *)memory;
 	for (int i = threadIdx.x; i < Tile::SIZE - 1; i += Tile::THREADS)
 		pairs[i].y = pairs[i + 1].x - pairs[i].x;
+	__syncthreads();
+	for (int i = threadIdx.x; i < Tile::SIZE - 1; i += Tile::THREADS) {
+		const int e = i % Tile::PLANE % Tile::LINE - 1 - Tile::S / 2;
+		pairs[i].x = fmaf((float)-e, pairs[i].y, pairs[i].x);
+	}
 }
 
-/* A voxel of two or four rotated tiles, or a voxel and its difference to the next one. */
+/* A voxel of two or four rotated tiles. */
 template <int OFFSET>
 static __device__ __forceinline__ void load_shared(unsigned at, float (&voxel)[2])
 {
@@ -144,11 +150,14 @@ static __device__ __forceinline__ void load_shared(unsigned at, float (&voxel)[4
 		: "r"(at), "n"(OFFSET));
 }
 
-/* Adds a sample to the sums of rays that are rotations of each other. SB, SE: from a voxel to the
- * next one along b and e. */
+/* Adds a sample, if `bit` is not 0, to the sums of rays that are rotations of each other. SB, SE:
+ * from a voxel to the next one along b and e. */
 template <int AT, int SB, int SE, int PARTS>
-static __device__ __forceinline__ void add_sample(const Sample &sample, float (&sum)[PARTS])
+static __device__ __forceinline__ void add_sample(
+	const Sample &sample, unsigned bit, float (&sum)[PARTS])
 {
+	if (!bit)
+		return;
 	float here[PARTS], right[PARTS], up[PARTS], both[PARTS];
 	load_shared<AT>(sample.at, here);
 	load_shared<AT + SB>(sample.at, right);
@@ -162,15 +171,23 @@ static __device__ __forceinline__ void add_sample(const Sample &sample, float (&
 			fmaf(w_up, up[i], fmaf(w_right, right[i], w_here * here[i])));
 }
 
-/* Of one ray. */
-template <int AT, int SB, int SE>
-static __device__ __forceinline__ void add_sample(const Sample &sample, float (&sum)[1])
+/* Of one ray: interpolates on two lines along e, and between them along b. Without a branch, which
+ * would take as long as a quarter of this. */
+template <int AT, int SB>
+static __device__ __forceinline__ void add_sample(
+	const Sample &sample, unsigned bit, float (&at)[4], float &sum)
 {
-	float one[2], two[2];
-	load_shared<AT>(sample.at, one);
-	load_shared<AT + SB>(sample.at, two);
-	const float left = fmaf(sample.up, one[1], one[0]), right = fmaf(sample.up, two[1], two[0]);
-	sum[0] += fmaf(sample.right, right - left, left);
+	asm("{\n\t.reg .pred p;\n\t.reg .f32 l, r;\n\t"
+	    "setp.ne.u32 p, %6, 0;\n\t"
+	    "@p ld.shared.v2.f32 {%0, %1}, [%5+%9];\n\t"
+	    "@p ld.shared.v2.f32 {%2, %3}, [%5+%10];\n\t"
+	    "fma.rn.f32 l, %8, %1, %0;\n\t"
+	    "fma.rn.f32 r, %8, %3, %2;\n\t"
+	    "sub.f32 r, r, l;\n\t"
+	    "fma.rn.f32 l, %7, r, l;\n\t"
+	    "@p add.f32 %4, %4, l;\n\t}"
+		: "+f"(at[0]), "+f"(at[1]), "+f"(at[2]), "+f"(at[3]), "+f"(sum)
+		: "r"(sample.at), "r"(bit), "f"(sample.right), "f"(sample.e), "n"(AT), "n"(AT + SB));
 }
 
 /* The ray of a pixel of those that may meet the tile. */
@@ -190,11 +207,17 @@ static __device__ __forceinline__ void sum_ray(const Gather &g, const Seen &seen
 				(__ldcg(to + rotated_view<PARTS>(&g.tiles, seen, k)) & 3) ==
 					rotated_axis<PARTS>(A, k)))
 			own |= 1 << k;
-	Path path = path_of<Tile, A>(seen, place, size, memory);
-	path.n = own ? path.n : 0;
+	Path path = path_of<Tile, A>(seen, place, size);
+	path.planes = own ? path.planes : 0;
 	float sum[PARTS] = {};
-	each_sample<Tile, A>(path, [&](const Sample &sample, auto ahead) {
-		add_sample<decltype(ahead)::VALUE, SB, SE>(sample, sum);
+	float held[4][4] = {};
+	each_sample<Tile, A>(path, memory, [&](const Sample &sample, unsigned bit, auto ahead) {
+		constexpr int AT = decltype(ahead)::VALUE;
+		if constexpr (PARTS == 1)
+			add_sample<AT, SB>(sample, bit,
+				held[AT / ((int)Tile::BYTES * Tile::stride(A))], sum[0]);
+		else
+			add_sample<AT, SB, SE>(sample, bit, sum);
 	});
 #pragma unroll
 	for (int k = 0; k < PARTS; k++) {
@@ -332,18 +355,20 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 
 extern const CudaKernel cuda_joseph_forward_upright;
 
-/* Views that are rotations of each other. */
-template <int PARTS> static bool circle_applies(const ProjectRequest *what, CudaNotes *notes)
+/* PARTS: views that are rotations of each other. */
+template <int PARTS> static bool tiles_are_faster(const ProjectRequest *what, CudaNotes *notes)
 {
 	typedef typename Sizes<LEVEL, PARTS>::Large Large;
-	return what->count > FEW_VIEWS && request_rotation(what, PARTS) != 0 &&
-	       tiles_apply(what, notes_of<int>(notes)) && cuda_has_shared(tile_bytes<Large>()) &&
-	       !sheets_are_faster<Large>(
-		       what, &cuda_joseph_forward_upright, Rows{0.3, PARTS == 4 ? 1.6 : 2.5, 2.2});
+	return (PARTS == 1 ? any_applies(what, notes)
+			   : what->count > FEW_VIEWS && request_rotation(what, PARTS) != 0 &&
+				     tiles_apply(what, notes_of<int>(notes)) &&
+				     cuda_has_shared(tile_bytes<Large>())) &&
+	       !sheets_are_faster<Large>(what, &cuda_joseph_forward_upright,
+		       Rows{0.3, PARTS == 4 ? 1.6 : PARTS == 2 ? 2.5 : 3, 2.2, 0});
 }
 
 extern const CudaKernel cuda_joseph_forward_any, cuda_joseph_forward_circle_4,
 	cuda_joseph_forward_circle_2;
-const CudaKernel cuda_joseph_forward_any = {any_applies, run<1>};
-const CudaKernel cuda_joseph_forward_circle_4 = {circle_applies<4>, run<4>};
-const CudaKernel cuda_joseph_forward_circle_2 = {circle_applies<2>, run<2>};
+const CudaKernel cuda_joseph_forward_any = {tiles_are_faster<1>, run<1>};
+const CudaKernel cuda_joseph_forward_circle_4 = {tiles_are_faster<4>, run<4>};
+const CudaKernel cuda_joseph_forward_circle_2 = {tiles_are_faster<2>, run<2>};

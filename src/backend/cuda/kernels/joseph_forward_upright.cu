@@ -30,7 +30,7 @@ typedef struct {
 	KernelModel model;
 	const KernelView *views;
 	int64_t count;
-	const int *order;    /* of the views; NULL: as they are */
+	const int *order;    /* their numbers, if they are sorted; else NULL */
 	const float *volume; /* [z][a][b]; b: the minor horizontal axis */
 	int na, nb, nz;
 	double tall; /* upper bound of the slices that the rays of a thread meet in one plane */
@@ -185,9 +185,7 @@ static __global__ void __launch_bounds__(WARP *GROUP, 3)
 		row = ((int64_t)blockIdx.z * ABOVE + threadIdx.y / SIDE_BY_SIDE) * RAYS;
 	}
 	bool mine = view < s.count && column < s.model.columns && row < s.model.rows;
-	view = min(view, s.count - 1);
-	view = s.order ? s.order[view] : view;
-	Path path = path_of(&s.grid, &s.model, &s.views[view], row, column);
+	Path path = path_of(&s.grid, &s.model, &s.views[min(view, s.count - 1)], row, column);
 	mine = mine && path.axis == A;
 	float sum[RAYS] = {0};
 	const int2 planes = planes_between(&s, &path, mine);
@@ -201,10 +199,12 @@ static __global__ void __launch_bounds__(WARP *GROUP, 3)
 	}
 	if (!mine)
 		return;
+	const int64_t number = s.order ? s.order[view] : view;
 #pragma unroll
 	for (int j = 0; j < RAYS; j++)
 		if (row + j < s.model.rows)
-			s.projections[(view * s.model.rows + row + j) * s.model.columns + column] +=
+			s.projections[(number * s.model.rows + row + j) * s.model.columns +
+				      column] +=
 				sum[j] * step_of(&s.grid, &s.views[view], row + j, column, A);
 }
 
@@ -344,8 +344,7 @@ static bool group_views(const ProjectRequest *what, Notes *notes)
 	if (mem_alloc(&views, what->count, sizeof *views, "directions of views") != TOMOS_OK)
 		return false;
 	for (int64_t i = 0; i < what->count; i++)
-		views[i] = heading_of(
-			&what->plan->model, &what->plan->views[what->first + i]);
+		views[i] = heading_of(&what->plan->model, &what->plan->views[what->first + i]);
 	const double given = mean_distance(views, what->count, radius);
 	qsort(views, (size_t)what->count, sizeof *views, by_angle);
 	const double least = fmin(given, mean_distance(views, what->count, radius));
@@ -355,8 +354,8 @@ static bool group_views(const ProjectRequest *what, Notes *notes)
 	return true;
 }
 
-/* The place of each view in the order of angles: how many are before it. */
-static __global__ void sort_views(const __grid_constant__ Sheets s, int *order)
+/* Copies each view to its place in the order of angles: as many as are before it. */
+static __global__ void sort_views(const __grid_constant__ Sheets s, KernelView *views, int *order)
 {
 	const int64_t view = blockIdx.x;
 	const double own = heading_of(&s.model, &s.views[view]).angle;
@@ -365,18 +364,26 @@ static __global__ void sort_views(const __grid_constant__ Sheets s, int *order)
 		const double angle = heading_of(&s.model, &s.views[i]).angle;
 		before += angle < own || (angle == own && i < view);
 	}
-	before = __reduce_add_sync(~0u, before);
-	if (threadIdx.x == 0)
+	for (int lane = WARP / 2; lane > 0; lane /= 2)
+		before += __shfl_xor_sync(~0u, before, lane);
+	if (threadIdx.x == 0) {
+		views[before] = s.views[view];
 		order[before] = (int)view;
+	}
 }
 
-static tomos_status find_order(tomos_backend *backend, Sheets *s)
+static tomos_status send_sorted(tomos_backend *backend, Sheets *s)
 {
-	float *order;
-	TRY(cuda_scratch(backend, SCRATCH_LISTS, s->count, &order, "the order of views"));
-	sort_views<<<(unsigned)s->count, WARP, 0, device_of(backend)->stream>>>(*s, (int *)order);
+	const int64_t each = sizeof(KernelView) / sizeof(float);
+	float *space;
+	TRY(cuda_scratch(
+		backend, SCRATCH_LISTS, (each + 1) * s->count, &space, "the order of views"));
+	KernelView *views = (KernelView *)space;
+	int *order = (int *)(space + each * s->count);
+	sort_views<<<(unsigned)s->count, WARP, 0, device_of(backend)->stream>>>(*s, views, order);
 	CUDA_LAUNCHED("sorting views");
-	s->order = (const int *)order;
+	s->views = views;
+	s->order = order;
 	return TOMOS_OK;
 }
 
@@ -444,7 +451,7 @@ static tomos_status sheet_run(tomos_backend *backend, const ProjectRequest *what
 	const Notes *found = notes_of<Notes>(notes);
 	s.tall = found->tall;
 	if (found->sorted)
-		TRY(find_order(backend, &s));
+		TRY(send_sorted(backend, &s));
 	for (int axis = 0; axis < 2; axis++)
 		TRY((found->group == OF_VIEWS ? run_axis<OF_VIEWS> : run_axis<OF_PIXELS>)(backend,
 			what, s, axis, found->range));

@@ -41,9 +41,9 @@ enum { LEVEL = 1 | 2, UPRIGHT = 4, ALL = LEVEL | UPRIGHT };
 
 /* A tile of voxels in shared memory: S voxels along E, the contiguous axis, T along the two
  * others, and on every side a border of one voxel, for samples that belong to neighbouring tiles.
- * Strides avoid bank conflicts: neighbouring lanes of level rays are neighbours along E, and so
- * in different banks. Lanes of other rays can be neighbours along any axis, so the strides are
- * odd, and differ by more than one if the lanes of a warp are spread over a plane. */
+ * Strides avoid bank conflicts: neighbouring lanes are neighbours along E, and so in different
+ * banks. If rays of all axes share a tile, they can be neighbours along any axis, so that the strides
+ * are odd. */
 template <int T_, int S_, int WARPS_, int BLOCKS_, int BYTES_, int AXES_, int PARTS_ = 1,
 	int COPIES_ = 1>
 struct Tile {
@@ -57,12 +57,8 @@ struct Tile {
 				     : AXES == LEVEL ? 2
 						     : 1;  /* rays of a view, by axis */
 	static constexpr unsigned BYTES = BYTES_;          /* of a voxel */
-	static constexpr int GROUP = BYTES == 16 ? 8 : 16; /* lanes that must differ in banks */
 	static constexpr bool ADDS = BYTES == sizeof(int); /* lanes add to voxels */
-	static constexpr int LINE = S + (AXES == LEVEL            ? 2
-						: AXES == UPRIGHT ? 5
-								  : 3),
-			     PLANE = (T + 2) * LINE + 1;
+	static constexpr int LINE = S + (AXES == ALL ? 3 : 2), PLANE = (T + 2) * LINE + 1;
 	/* One more plane on either side: rounding may take a ray just beyond the border. */
 	static constexpr int SIZE = ((T + 4) * PLANE + 3) / 4 * 4;
 	static constexpr int ORIGIN = 2 * PLANE + LINE + 1; /* of the first voxel */
@@ -94,23 +90,21 @@ struct Tile {
  * planes and positions count from the middle of the tile. */
 typedef struct __align__(16)
 {
-	float l[3], z[3], a[3]; /* constant, per line, per place: L, Z and A */
-	float l_a[3], z_a[3];   /* L' and Z' */
-	float shear, skew;      /* places per line; lines per place */
-	int line, middle;       /* the first line from the middle one; the middle place */
-	int edge, lines;        /* of the detector: the first line from the middle one; all */
+	double l[3], z[3], a[3]; /* constant, per line, per place: L, Z and A */
+	float l_a[3], z_a[3];    /* L' and Z' */
+	float shear, skew;       /* places per line; lines per place */
+	int line, middle;        /* the first line from the middle one; the middle place */
+	int edge, lines;         /* of the detector: the first line from the middle one; all */
 	int place, places, high, pitch;
-	int stride, strided;    /* places from a lane to the next one; those in a line */
-	unsigned strided_rate;  /* 2^32 / strided, rounded down */
-	int width;              /* stride strided: the pixels of a line and those left out */
-	unsigned rate;          /* 2^32 / width, rounded down */
-	int lanes;              /* of a group that are used */
-	int warps, units;       /* rays in units of a warp, and of those that a warp takes at once */
-	int2 next;              /* lines and places from a warp's rays to the next ones */
-	int axis;
-	int certain;            /* whether a is the dominant axis of all these rays */
-	int part;               /* of the view */
-	int64_t first;          /* pixel of the middle line, of all views */
+	int strided;           /* places in a line, `stride` from a lane to the next one */
+	unsigned strided_rate; /* 2^32 / strided, rounded down */
+	int width;             /* stride strided: the pixels of a line and those left out */
+	unsigned rate;         /* 2^32 / width, rounded down */
+	int warps;             /* rays in units of a warp */
+	int2 next;             /* lines and places from a warp's rays to the next ones */
+	unsigned char stride, axis, part; /* part: of the view */
+	bool certain;                     /* whether a is the dominant axis of all these rays */
+	int64_t first;                    /* pixel of the middle line, of all views */
 }
 Seen;
 
@@ -133,10 +127,14 @@ static __host__ __device__ __forceinline__ constexpr int along_of(int a)
 /* ---- rays seen from a tile ------------------------------------------------------------------- */
 
 /* Whether the lines of an image are detector rows; else they are columns. Neighbouring pixels of a
- * line are neighbouring lanes, which add to voxels that follow each other along z. */
+ * line are neighbouring lanes, and meet voxels that follow each other along e, for the axis of most
+ * rays of the view. */
 static __host__ __device__ __forceinline__ bool lines_are_rows(const KernelView *k)
 {
-	return fabs(k->u[2]) > fabs(k->v[2]);
+	const double *along = KERNEL_HAS_SOURCE(k) ? k->depth : k->src;
+	const bool steep = fabs(along[2]) > fmax(fabs(along[0]), fabs(along[1]));
+	const int e = along_of(steep ? 2 : 0);
+	return fabs(k->u[e]) > fabs(k->v[e]);
 }
 
 /* Of view i of a pass: its number in the list. */
@@ -193,9 +191,9 @@ static __device__ void see_sheets(
 			z = step[e] * ray[a] - step[a] * ray[e];
 		}
 		const int to = i == 0 ? 0 : rows ? 3 - i : i;
-		s->l[to] = (float)(l * inverse);
-		s->z[to] = (float)(z * inverse);
-		s->a[to] = (float)(d[a] * inverse);
+		s->l[to] = l * inverse;
+		s->z[to] = z * inverse;
+		s->a[to] = d[a] * inverse;
 		s->l_a[to] = (float)(d[b] * inverse);
 		s->z_a[to] = (float)(d[e] * inverse);
 	}
@@ -343,24 +341,18 @@ static __device__ void shear_pixels(
 }
 
 /* Rays of neighbouring pixels are `gap` voxels apart. If that is less than half, several lanes
- * would add to the same voxel: they take every third pixel or so. If it is a little more than one,
- * some would be in the same banks: then fewer lanes take less time. */
+ * would add to the same voxel: they take every third pixel or so. */
 template <class Tile> static __device__ void set_lanes(Seen *seen)
 {
-	const int group = Tile::GROUP;
-	const double gap = fmax(fabs((double)seen->l[2]), fabs((double)seen->z[2])) /
-			   fabs((double)seen->a[0]);
-	seen->stride = Tile::ADDS && gap < 0.5 ? (int)fmin(ceil(1 / gap), 4.0) : 1;
-	seen->strided = (seen->places + seen->stride - 1) / seen->stride;
+	const double gap = fmax(fabs(seen->l[2]), fabs(seen->z[2])) / fabs(seen->a[0]);
+	const int stride = Tile::ADDS && gap < 0.5 ? (int)fmin(ceil(1 / gap), 4.0) : 1;
+	seen->stride = (unsigned char)stride;
+	seen->strided = (seen->places + stride - 1) / stride;
 	seen->strided_rate = 0xffffffffu / (unsigned)seen->strided;
-	seen->width = seen->strided * seen->stride;
+	seen->width = seen->strided * stride;
 	seen->rate = 0xffffffffu / (unsigned)seen->width;
-	const double apart = gap * seen->stride;
-	seen->lanes = apart > 1 && apart < 1.5 ? 1 + (int)((group - 1) / apart) : group;
-	const int each = LANES / group * seen->lanes;
-	seen->next = make_int2(each / seen->width, each % seen->width);
-	seen->warps = (seen->width * seen->high + each - 1) / each;
-	seen->units = (seen->warps + AT_ONCE - 1) / AT_ONCE;
+	seen->next = make_int2(LANES / seen->width, LANES % seen->width);
+	seen->warps = (seen->width * seen->high + LANES - 1) / LANES;
 }
 
 /* Bits of the largest pixel of the squares around a rectangle. */
@@ -412,11 +404,11 @@ static __device__ __noinline__ void see(
 	seen->edge = -(int)middle[0];
 	seen->middle = (int)middle[1];
 	set_lanes<Tile>(seen);
-	seen->axis = a;
-	seen->certain = 1;
+	seen->axis = (unsigned char)a;
+	seen->certain = true;
 	for (int i = 0; i < 3; i++)
-		seen->certain &= i == a || !may_be_dominant(k, &of, rows, i);
-	seen->part = (int)(view / s->part);
+		seen->certain = seen->certain && (i == a || !may_be_dominant(k, &of, rows, i));
+	seen->part = (unsigned char)(view / s->part);
 	seen->first = view * s->model.rows * s->model.columns + (int64_t)middle[0] * seen->pitch;
 }
 

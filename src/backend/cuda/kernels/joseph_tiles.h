@@ -43,13 +43,11 @@ typedef struct {
 	int line, place;
 } Cursor;
 
-/* The pixel of this lane in a warp of rays; beyond the last line: none. */
-template <class Tile> static __device__ __forceinline__ Cursor cursor_of(const Seen &seen, int warp)
+/* The pixel of this lane in a warp of rays. */
+static __device__ __forceinline__ Cursor cursor_of(const Seen &seen, int warp)
 {
-	constexpr int GROUP = Tile::GROUP, GROUPS = LANES / GROUP;
-	const int lane = threadIdx.x % GROUP, group = threadIdx.x / GROUP % GROUPS;
-	const int2 at = divided((warp * GROUPS + group) * seen.lanes + lane, seen.width, seen.rate);
-	return Cursor{lane < seen.lanes ? at.x : 1 << 30, at.y};
+	const int2 at = divided(warp * LANES + threadIdx.x % LANES, seen.width, seen.rate);
+	return Cursor{at.x, at.y};
 }
 
 static __device__ __forceinline__ Cursor next_of(const Seen &seen, Cursor at)
@@ -85,47 +83,44 @@ static __device__ __forceinline__ Place place_of(const Seen &seen, const Cursor 
 	return Place{(float)line, r, line * seen.pitch + place, exists};
 }
 
-/* A ray that meets the tile in n planes from k on, all counted from the middle of the tile. origin:
- * address in shared memory of the voxel in plane k and in the middle across it, for positions plus
- * MAGIC as bits. */
+/* A ray at b + k b_k and e + k e_k in plane k, counted from the middle of the tile as positions
+ * are. planes: those in which it meets the tile, as bits from the first plane of the tile on. */
 typedef struct {
-	float b, e, b_k, e_k, k;
-	int n;
-	unsigned origin;
+	float b, e, b_k, e_k;
+	unsigned planes;
 } Path;
 
 template <class Tile, int A>
 static __device__ __forceinline__ Path path_of(
-	const Seen &seen, const Place &place, const int size[3], unsigned memory)
+	const Seen &seen, const Place &place, const int size[3])
 {
 	constexpr int B = across_of(A), E = along_of(A), MIDDLE_A = Tile::size(A) / 2,
 		      MIDDLE_B = Tile::size(B) / 2, MIDDLE_E = Tile::size(E) / 2;
-	constexpr unsigned SA = Tile::stride(A), SB = Tile::stride(B), SE = Tile::stride(E);
-	const float c = place.line, r = place.place;
-	const float along = fmaf(c, seen.a[1], fmaf(r, seen.a[2], seen.a[0]));
+	static_assert(Tile::size(A) <= 32, "as many bits");
+	const float line = place.line, column = place.place;
+	/* In double: positions are differences of larger numbers. */
+	const double c = line, r = column;
+	const float along = (float)fma(c, seen.a[1], fma(r, seen.a[2], seen.a[0]));
 	const float nearly = inverse_nearly(along),
 		    rate = fmaf(nearly, fmaf(-nearly, along, 1), nearly);
-	Path p = {.b = fmaf(c, seen.l[1], fmaf(r, seen.l[2], seen.l[0])) * rate,
-		.e = fmaf(c, seen.z[1], fmaf(r, seen.z[2], seen.z[0])) * rate,
-		.b_k = fmaf(c, seen.l_a[1], fmaf(r, seen.l_a[2], seen.l_a[0])) * rate,
-		.e_k = fmaf(c, seen.z_a[1], fmaf(r, seen.z_a[2], seen.z_a[0])) * rate};
+	Path p = {.b = (float)fma(c, seen.l[1], fma(r, seen.l[2], seen.l[0])) * rate,
+		.e = (float)fma(c, seen.z[1], fma(r, seen.z[2], seen.z[0])) * rate,
+		.b_k = fmaf(line, seen.l_a[1], fmaf(column, seen.l_a[2], seen.l_a[0])) * rate,
+		.e_k = fmaf(line, seen.z_a[1], fmaf(column, seen.z_a[2], seen.z_a[0])) * rate};
 	float first = -MIDDLE_A, last = (float)(size[A] - 1 - MIDDLE_A);
 	clip(p.b, p.b_k, -1 - MIDDLE_B, (float)(size[B] - MIDDLE_B), &first, &last);
 	clip(p.e, p.e_k, -1 - MIDDLE_E, (float)(size[E] - MIDDLE_E), &first, &last);
-	const float begin = __fadd_ru(first, MAGIC), end = __fadd_rd(last, MAGIC);
-	p.k = __fadd_rn(begin, -MAGIC);
-	p.n = first <= last ? __float_as_int(end) - __float_as_int(begin) + 1 : 0;
-	p.origin = memory +
-		   Tile::BYTES * (Tile::ORIGIN + MIDDLE_A * SA + MIDDLE_B * SB + MIDDLE_E * SE) -
-		   __float_as_uint(MAGIC) * (Tile::BYTES * (SA + SB + SE)) +
-		   Tile::BYTES * SA * __float_as_uint(begin);
+	constexpr float ROUND = MAGIC + MIDDLE_A; /* to bits of planes */
+	const unsigned from = __float_as_uint(__fadd_ru(first, ROUND)),
+		       to = __float_as_uint(__fadd_rd(last, ROUND));
+	p.planes = first <= last ? (~0u << (from & 31)) & (~0u >> (~to & 31)) : 0;
 	return p;
 }
 
-/* A sample of a ray: what it has of the upper voxels along b and e, and the address of the first
- * voxel in shared memory. */
+/* A sample of a ray: what it has of the upper voxels along b and e, its position along e, and the
+ * address of the first voxel in shared memory. */
 typedef struct {
-	float right, up;
+	float right, up, e;
 	unsigned at;
 } Sample;
 
@@ -135,7 +130,7 @@ static __device__ __forceinline__ Sample sample_of(float b, float e, unsigned or
 	constexpr unsigned SB = Tile::BYTES * Tile::stride(across_of(A)),
 			   SE = Tile::BYTES * Tile::stride(along_of(A));
 	const float low_b = __fadd_rd(b, MAGIC), low_e = __fadd_rd(e, MAGIC);
-	return Sample{b - __fadd_rn(low_b, -MAGIC), e - __fadd_rn(low_e, -MAGIC),
+	return Sample{b - __fadd_rn(low_b, -MAGIC), e - __fadd_rn(low_e, -MAGIC), e,
 		__float_as_uint(low_b) * SB + (__float_as_uint(low_e) * SE + origin)};
 }
 
@@ -144,37 +139,47 @@ template <int VALUE_> struct Constant {
 	static constexpr int VALUE = VALUE_;
 };
 
-/* Calls use(sample, Constant) for all samples; the constant is to be added to their addresses. All
- * lanes of a warp call it together, and stay together so. */
-template <class Tile, int A, class Use>
-static __device__ __forceinline__ void each_sample(Path p, const Use &use)
+static __device__ __forceinline__ unsigned warp_or(unsigned value)
 {
-	constexpr int SA = (int)Tile::BYTES * Tile::stride(A);
+#if __CUDA_ARCH__ >= 800
+	return __reduce_or_sync(~0u, value);
+#else
+	for (int lane = LANES / 2; lane > 0; lane /= 2)
+		value |= __shfl_xor_sync(~0u, value, lane);
+	return value;
+#endif
+}
+
+/* Calls use(sample, bit, Constant) for the samples of all lanes, which are in the same plane at the
+ * same time: then neighbouring lanes are in different banks. bit: whether this lane has the sample;
+ * the constant is to be added to its address. memory: address of the tile. */
+template <class Tile, int A, class Use>
+static __device__ __forceinline__ void each_sample(
+	const Path &p, unsigned memory, const Use &use)
+{
+	constexpr int B = across_of(A), E = along_of(A), SA = (int)Tile::BYTES * Tile::stride(A);
+	constexpr unsigned MIDDLE = Tile::ORIGIN + Tile::size(B) / 2 * Tile::stride(B) +
+				    Tile::size(E) / 2 * Tile::stride(E),
+			   BIAS = __builtin_bit_cast(unsigned, MAGIC) *
+				  (Tile::stride(B) + Tile::stride(E));
+	const unsigned all = warp_or(p.planes);
+	const int first = all ? __ffs((int)all) - 1 : 0, end = LANES - __clz((int)all);
+	unsigned planes = p.planes >> first,
+		 origin = memory + Tile::BYTES * (MIDDLE - BIAS) + (unsigned)(first * SA);
+	float at = (float)(first - Tile::size(A) / 2);
 #pragma unroll 1
-	for (; p.n >= 4; p.n -= 4) {
-		const float b = fmaf(p.k, p.b_k, p.b), e = fmaf(p.k, p.e_k, p.e);
-		use(sample_of<Tile, A>(b, e, p.origin), Constant<0>());
-		use(sample_of<Tile, A>(b + p.b_k, e + p.e_k, p.origin), Constant<SA>());
-		use(sample_of<Tile, A>(fmaf(2, p.b_k, b), fmaf(2, p.e_k, e), p.origin),
+	for (int k = first; k < end; k += 4) {
+		const float b = fmaf(at, p.b_k, p.b), e = fmaf(at, p.e_k, p.e);
+		use(sample_of<Tile, A>(b, e, origin), planes & 1, Constant<0>());
+		use(sample_of<Tile, A>(b + p.b_k, e + p.e_k, origin), planes & 2, Constant<SA>());
+		use(sample_of<Tile, A>(fmaf(2, p.b_k, b), fmaf(2, p.e_k, e), origin), planes & 4,
 			Constant<2 * SA>());
-		use(sample_of<Tile, A>(fmaf(3, p.b_k, b), fmaf(3, p.e_k, e), p.origin),
+		use(sample_of<Tile, A>(fmaf(3, p.b_k, b), fmaf(3, p.e_k, e), origin), planes & 8,
 			Constant<3 * SA>());
-		p.k += 4;
-		p.origin += 4u * SA;
+		at += 4;
+		origin += 4u * SA;
+		planes >>= 4;
 	}
-	__syncwarp();
-	float b = fmaf(p.k, p.b_k, p.b), e = fmaf(p.k, p.e_k, p.e);
-	if (p.n & 2) {
-		use(sample_of<Tile, A>(b, e, p.origin), Constant<0>());
-		use(sample_of<Tile, A>(b + p.b_k, e + p.e_k, p.origin), Constant<SA>());
-		b = fmaf(2, p.b_k, b);
-		e = fmaf(2, p.e_k, e);
-		p.origin += 2u * SA;
-	}
-	__syncwarp();
-	if (p.n & 1)
-		use(sample_of<Tile, A>(b, e, p.origin), Constant<0>());
-	__syncwarp();
 }
 
 /* Takes the next one of the units that the warps of a block share. */
@@ -189,6 +194,12 @@ static __device__ __forceinline__ int take_unit(int *next)
 	return __shfl_sync(~0u, unit, 0);
 }
 
+/* The units of a view: so many warps of rays are taken at once. */
+static __device__ __forceinline__ int units_of(const Seen &seen)
+{
+	return (seen.warps + AT_ONCE - 1) / AT_ONCE;
+}
+
 /* Calls use(Constant, seen, cursor) for the rays in a list, with the axis and the pixel;
  * neighbouring lanes have neighbouring pixels, some of them beyond the last one. Warps take the
  * next rays when they have finished others; next: units taken. */
@@ -199,15 +210,15 @@ static __device__ __forceinline__ void each_ray(
 	int before = 0;
 	for (int v = 0; v < count;) {
 		const int unit = take_unit(next);
-		for (; v < count && unit >= before + list[v].units; v++)
-			before += list[v].units;
+		for (; v < count && unit >= before + units_of(list[v]); v++)
+			before += units_of(list[v]);
 		if (v == count)
 			break;
 		const Seen &seen = list[v];
 		const int axis = seen.axis, first = AT_ONCE * (unit - before),
 			  end = min(first + AT_ONCE, seen.warps);
 		const auto follow = [&](auto constant) {
-			Cursor at = cursor_of<Tile>(seen, first);
+			Cursor at = cursor_of(seen, first);
 #pragma unroll 1
 			for (int i = first; i < end; i++, at = next_of(seen, at))
 				use(constant, seen, at);
@@ -353,28 +364,38 @@ template <class Tile> static bool tiles_are_large(const tomos_backend *backend, 
 	       (int64_t)blocks.x * blocks.y * blocks.z >= 3 * (int64_t)device_of(backend)->sms;
 }
 
-/* Distances of neighbouring rows of rays in sheets, in voxels, for which the kernel of such rays is
- * faster: the least one, or their ratio and their sum. */
+/* Where the kernel of rays in sheets is faster: the distance of neighbouring rows, in voxels, is
+ * less than `least` everywhere, or varies at most by the factor `ratio`, with the given sum of
+ * extremes, and then a view sees at least the fraction `seen` of the slices. */
 typedef struct {
-	double least, ratio, sum;
+	double least, ratio, sum, seen;
 } Rows;
 
-/* Whether rays are in sheets, of which `kernel` makes use, and that is faster: there are few tiles,
- * or rows are everywhere nearly as far apart as voxels, or much nearer. */
+/* Whether rays are in sheets, of which `kernel` makes use, and that is faster: there are few tiles
+ * or few views for each of them, or rows are everywhere nearly as far apart as voxels, or much
+ * nearer. */
 template <class Tile>
 static bool sheets_are_faster(
 	const ProjectRequest *what, const CudaKernel *kernel, const Rows &rows)
 {
-	const int64_t enough = 400; /* tiles */
+	const int64_t enough = 400, many = 24; /* tiles, views */
 	CudaNotes notes;
 	double least, most;
 	Tiles s = tiles_of(what);
 	rotate_tiles<Tile::PARTS>(what, &s);
 	s.count = what->count;
 	const dim3 blocks = tile_blocks<Tile>(&s);
-	return kernel->applies(what, &notes) && sheet_views(what, &least, &most) &&
-	       ((int64_t)blocks.x * blocks.y * blocks.z < enough || least < rows.least ||
-		       (most <= rows.ratio * least && least + most <= rows.sum));
+#ifdef TEST_ENV
+	if (getenv("NOSHEETS"))
+		return false;
+#endif
+	if (!kernel->applies(what, &notes) || !sheet_views(what, &least, &most))
+		return false;
+	if ((int64_t)blocks.x * blocks.y * blocks.z < enough || least < rows.least ||
+		(Tile::PARTS == 1 && what->count < many))
+		return true;
+	return most <= rows.ratio * least && least + most <= rows.sum &&
+	       0.5 * (least + most) * (double)s.model.rows >= rows.seen * s.n[2];
 }
 
 #endif
