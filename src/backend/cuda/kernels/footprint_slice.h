@@ -15,19 +15,6 @@ enum {
 	PIXELS = 4 /* back: pixels of a thread */
 };
 
-/* The ramp averaged over the narrow box of a footprint, times 1 / wide. */
-typedef struct {
-	float wide, narrow, half, rate, scale;
-} Boxes;
-
-static __device__ __forceinline__ Boxes boxes_of(float x0, float x1, float depth)
-{
-	const float tiny = 1e-6f * depth, wide = fmaxf(fmaxf(fabsf(x0), fabsf(x1)), tiny),
-		    narrow = fmaxf(fminf(fabsf(x0), fabsf(x1)), tiny);
-	const float both = inverse_nearly(wide * narrow);
-	return Boxes{wide, narrow, 0.5f * narrow, both * wide, both * narrow};
-}
-
 /* ---- forward --------------------------------------------------------------------------------- */
 
 /* A segment of planes: in plane k the ray is f + k rate pixels from pixel `line`, at depth `depth` +
@@ -104,14 +91,10 @@ static __device__ __forceinline__ float follow(
 					fmaf(-t, ray.d[1], ray.g[1]), depth);
 				weight = b.scale * fan_weight(s, ray, t, near);
 			}
-			const float end = 0.5f * (b.wide + b.narrow + depth) - fabsf(y);
-			const float share = smooth_ramp(end, b.half, b.rate) -
-					    smooth_ramp(end - depth, b.half, b.rate) -
-					    smooth_ramp(end - b.wide, b.half, b.rate);
+			const float share = share_of(b, depth, y);
 			const bool there = INSIDE || (i + j >= g.low && i + j <= g.high);
 			const float value = there ? __ldg(line + i + j) : 0;
-			sum = fmaf(
-				FAN ? fmaxf(share, 0.f) * weight : fmaxf(share, 0.f), value, sum);
+			sum = fmaf(FAN ? share * weight : share, value, sum);
 		}
 	}
 	return sum;
@@ -132,7 +115,7 @@ template <bool FAN, int MOST>
 static __device__ __forceinline__ float sum_ray(
 	const Slices &s, const KernelView *k, int column, int part, int parts)
 {
-	const Rays r = rays_of(s, k, column);
+	const Rays r = rays_of(s, k, column, 1);
 	const SliceRay ray = slice_ray<FAN>(s, k, r, column);
 	const double p = crossing(r, column, 0), slope = crossing(r, column, 1) - p;
 	const double depth = r.view.d[0] * p + r.view.d[2],
@@ -212,8 +195,8 @@ static __device__ __forceinline__ float gather_three(const Slices &s, const Near
 	}
 	/* Parts beyond the edges of the column that contains the centre. */
 	const float f = fmaf(-m, depth, u), end = 0.5f * (b.wide + b.narrow - depth);
-	const float left = smooth_ramp(end - f, b.half, b.rate),
-		    right = smooth_ramp(end + f, b.half, b.rate), middle = b.wide - left - right;
+	const float left = smooth_ramp(b, end - f), right = smooth_ramp(b, end + f),
+		    middle = b.wide - left - right;
 	const int i = (int)m;
 	return weight *
 	       fmaf(left, sample_of(s, v, row, i - 1),
@@ -229,9 +212,8 @@ static __device__ __forceinline__ float gather_any(
 	const float *row = s.from + v.place;
 	float sum = 0;
 	for (int c = p.first; c <= p.last; c++)
-		sum = fmaf(share_of(p.x0, p.x1, p.depth, ((float)c - p.e) * p.depth),
-			__ldg(row + c), sum);
-	return p.weight * sum;
+		sum = fmaf(column_weight(p, c), __ldg(row + c), sum);
+	return sum;
 }
 
 /* Adds a view to the pixels of a thread. */

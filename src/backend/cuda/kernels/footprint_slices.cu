@@ -2,8 +2,8 @@
 #include "backend/cuda/kernels/footprint_slice.h"
 
 enum {
-	MOST_SAMPLES = 99,        /* of a list */
-	LEAST_SAMPLES = 5,        /* so that sums of parts fit into the lists' memory */
+	MOST_SAMPLES = 99, /* of a list */
+	LEAST_SAMPLES = 3,
 	LEAST_THREADS = 128,      /* of a block */
 	NEAREST = 8,              /* pixels from the source to the box, at least */
 	ENOUGH_THREADS = 1 << 18, /* on the GPU at once */
@@ -65,7 +65,7 @@ static bool view_applies(
 		c = fmin(fmax(c, e.left - 1), e.right + 1);
 		const double apart = e.far * sqrt(2.) / hypot(ua - c * da, ub - c * db);
 		length = slack * (2 + apart);
-		most = length + slack * 3 * apart;
+		most = length + slack * (COLUMNS - 1) * apart;
 	} else {
 		const double left = fabs(ua - e.left * da) + fabs(ub - e.left * db),
 			     right = fabs(ua - e.right * da) + fabs(ub - e.right * db);
@@ -116,25 +116,27 @@ typedef void (*SlicesKernel)(const Slices s);
 static const SlicesKernel kernels[2][2] = {
 	{slices_forward<false>, slices_forward<true>}, {slices_back<false>, slices_back<true>}};
 
-static int bytes_of(int threads, int most)
+static int bytes_of(bool forward, int threads, int most)
 {
-	return threads * (most * (int)sizeof(float4) + (int)sizeof(int2));
+	return threads * (forward ? member_bytes<COLUMNS>(most) : member_bytes<SQUARE>(most));
 }
 
 /* Threads of a block, and how they are divided. */
 static int divide_threads(const ProjectRequest *what, Slices *s)
 {
 	const bool forward = what->direction == FORWARD;
-	const int64_t fours = forward ? (int64_t)s->count * ((s->columns + 3) / 4)
-				      : (int64_t)((s->n[0] + 1) / 2) * ((s->n[1] + 1) / 2);
+	const int64_t groups = forward ? (int64_t)s->count * ((s->columns + COLUMNS - 1) / COLUMNS)
+				       : (int64_t)((s->n[0] + 1) / 2) * ((s->n[1] + 1) / 2);
+	const int quads = forward ? QUADS<COLUMNS> : QUADS<SQUARE>;
 	int threads = MOST_THREADS;
 	const int table = forward ? 0 : NEAR * (int)sizeof(NearView);
-	while (threads > LEAST_THREADS && bytes_of(threads, s->most) + table > cuda_most_shared())
+	while (threads > LEAST_THREADS &&
+		bytes_of(forward, threads, s->most) + table > cuda_most_shared())
 		threads /= 2;
 	s->lanes = s->parts = s->wide = 1;
-	while (s->lanes < s->quads)
+	while (s->lanes * quads < s->quads)
 		s->lanes *= 2;
-	while (s->parts < MOST_PARTS && fours * s->lanes * s->parts * 2 <= ENOUGH_THREADS &&
+	while (s->parts < MOST_PARTS && groups * s->lanes * s->parts * 2 <= ENOUGH_THREADS &&
 		threads / (2 * s->parts * s->lanes) >= TOGETHER)
 		s->parts *= 2;
 	s->groups = threads / (s->lanes * s->parts);
@@ -150,13 +152,13 @@ static tomos_status launch(tomos_backend *backend, const ProjectRequest *what, S
 	const SlicesKernel kernel = kernels[what->direction][fan];
 	const int threads = divide_threads(what, s), high = s->groups / s->wide;
 	const dim3 blocks =
-		forward ? dim3(cuda_blocks(s->columns, s->groups / s->together * FOUR, 1 << 30),
+		forward ? dim3(cuda_blocks(s->columns, s->groups / s->together * COLUMNS, 1 << 30),
 				  cuda_blocks(s->count, s->together, 65535))
 			: dim3(cuda_blocks(s->n[0], 2 * s->wide, 1 << 30),
 				  cuda_blocks(s->n[1], 2 * high, 65535));
 	TRY(cuda_take_shared((const void *)kernel));
-	kernel<<<blocks, threads, (size_t)bytes_of(threads, s->most), device_of(backend)->stream>>>(
-		*s);
+	kernel<<<blocks, threads, (size_t)bytes_of(forward, threads, s->most),
+		device_of(backend)->stream>>>(*s);
 	CUDA_LAUNCHED("projecting slices");
 	return TOMOS_OK;
 }
@@ -207,7 +209,7 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	const bool forward = what->direction == FORWARD,
 		   four = slices > 1 || (forward && n->length > (double)LENGTH);
 	const bool fan = what->plan->rays.source != TOMOS_PARALLEL;
-	const int unit = four ? FOUR : 1;
+	const int unit = four ? 4 : 1;
 	Transposed x = transposed_volume(what, &n->slices, slice, slices, unit);
 	Transposed y = transposed_views(what, &n->slices, slice, slices, unit);
 	TRY(cuda_scratch(backend, SCRATCH_REORDERED, x.pitch * x.nj * x.nk, &x.inside, "slices"));
@@ -248,7 +250,7 @@ static tomos_status slices_run(tomos_backend *backend, const ProjectRequest *wha
 	slices_range(what, &n.slices, &low, &high);
 	const int64_t most = high - low <= FEW_SLICES ? 1
 						      : slices_at_once(backend, what, &n.slices,
-								SlicesScratch{FOUR, 1, 1, 0});
+								SlicesScratch{4, 1, 1, 0});
 	for (int64_t at = low; at < high; at += most)
 		TRY(run_slices(backend, what, &n, s, at, min64(most, high - at), epilogue));
 	return TOMOS_OK;

@@ -1,12 +1,12 @@
 /* Separable footprints of rays that stay in slices, parallel or from a point source in every slice:
  * all slices have the same weights.
  *
- * A group of threads, each of which has four slices, has the rays of four neighbouring
- * columns (forward) or a square of 2 x 2 pixels (back). Each of its threads lists the samples that
- * any of the four meets in one plane of pixels or in one view, with four weights for each sample, in
- * shared memory; then the group adds the samples of all its lists. In a slice, pixel p falls on
- * column U / D, both affine in p, and the ray of column c is the line U - c D = 0 (fan.h). Lengths on
- * the detector are left multiplied by D, which cancels in the weights.
+ * A group of threads has a few outputs in all slices: the rays of neighbouring columns (forward) or
+ * a square of 2 x 2 pixels (back). Each thread has SUMS / outputs times four slices. It lists the
+ * samples that any of the outputs meets in one plane of pixels or in one view, with the weights for
+ * all outputs, in shared memory; then the group adds the samples of all its lists. In a slice, pixel
+ * p falls on column U / D, both affine in p, and the ray of column c is the line U - c D = 0
+ * (fan.h). Lengths on the detector are left multiplied by D, which cancels in the weights.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_SLICES_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_SLICES_H
@@ -14,8 +14,9 @@
 #include "backend/cuda/kernels/footprint.h"
 
 enum {
-	FOUR = 4,
-	WARP = 32,
+	SUMS = 4,       /* float4 of a thread */
+	COLUMNS = 2,    /* forward: outputs of a group */
+	SQUARE = 2 * 2, /* back: likewise */
 	MOST_THREADS = 512,
 	BLOCKS = 2,
 	NEAR = 64 /* back: views whose NearView is in shared memory */
@@ -59,14 +60,14 @@ static __device__ SliceView slice_view(const Slices &s, const KernelView *k)
 	return v;
 }
 
-/* From the source to pixel (0, 0) of the box along axis i; rise: square of the distance across the
- * slice, which is 0 for a fan per row. */
+/* From the source to pixel (0, 0) of the box along axis i. */
 static __device__ double from_source(const Slices &s, const KernelView *k, int i)
 {
 	const int a = s.axis[i];
 	return ((double)s.low[a] - k->src[a]) * s.step[a];
 }
 
+/* Square of the distance across the slice; 0 of a fan per row. */
 static __device__ double rise_of(const Slices &s, const KernelView *k)
 {
 	const double z = ((double)s.low[2] - k->src[2]) * s.step[2];
@@ -75,24 +76,33 @@ static __device__ double rise_of(const Slices &s, const KernelView *k)
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* A ramp averaged over a box of width 2 half. */
-static __device__ __forceinline__ float smooth_ramp(float t, float half, float rate)
-{
-	const float p = fma_saturate(t, rate, 0.f);
-	return p * fmaf(-half, p, t);
-}
+/* The two boxes of a footprint. */
+typedef struct {
+	float wide, narrow, half, rate; /* half: of the narrow box; rate: one over it */
+	float scale;                    /* one over the wide box */
+} Boxes;
 
-/* The share of a pixel at distance y from the centre of a footprint whose boxes are |x0| and |x1|
- * wide: the convolution of both with the pixel. */
-static __device__ __forceinline__ float share_of(float x0, float x1, float depth, float y)
+static __device__ __forceinline__ Boxes boxes_of(float x0, float x1, float depth)
 {
 	const float tiny = 1e-6f * depth, wide = fmaxf(fmaxf(fabsf(x0), fabsf(x1)), tiny),
 		    narrow = fmaxf(fminf(fabsf(x0), fabsf(x1)), tiny);
-	const float both = inverse_nearly(wide * narrow), rate = both * wide, half = 0.5f * narrow;
-	const float end = 0.5f * (wide + narrow + depth) - fabsf(y);
-	const float sum = smooth_ramp(end, half, rate) - smooth_ramp(end - depth, half, rate) -
-			  smooth_ramp(end - wide, half, rate);
-	return fmaxf(sum, 0.f) * narrow * both;
+	const float both = inverse_nearly(wide * narrow);
+	return Boxes{wide, narrow, 0.5f * narrow, both * wide, both * narrow};
+}
+
+/* The ramp max(t, 0) averaged over the narrow box. */
+static __device__ __forceinline__ float smooth_ramp(const Boxes &b, float t)
+{
+	const float p = fma_saturate(t, b.rate, 0.f);
+	return p * fmaf(-b.half, p, t);
+}
+
+/* The share of a pixel at distance |y| from the centre of a footprint, times the wide box: the
+ * convolution of both boxes with the pixel. */
+static __device__ __forceinline__ float share_of(const Boxes &b, float depth, float y)
+{
+	const float end = 0.5f * (b.wide + b.narrow + depth) - fabsf(y);
+	return smooth_ramp(b, end) - smooth_ramp(b, end - depth) - smooth_ramp(b, end - b.wide);
 }
 
 /* The weight of a pixel; square: of its distance from the source; near: 1 / depth. */
@@ -105,104 +115,120 @@ static __device__ __forceinline__ float pixel_weight(
 	return FAN && s.weight == WEIGHT_DEPTH ? near * near : 1;
 }
 
-static __device__ __forceinline__ void clear_list(float *list, int count)
-{
-	for (int m = 0; m < count; m++)
-		((float4 *)list)[m] = make_float4(0, 0, 0, 0);
-}
-
 /* ---- a group --------------------------------------------------------------------------------- */
 
-typedef struct {
-	int lane, group, part;
-	float *list; /* of this thread */
-	int2 *range; /* its first sample and their number */
-	const float4 *lists;
-	const int2 *ranges; /* of the group */
-} Member;
+/* Weights of a sample for all outputs. */
+template <int OUTPUTS> struct __align__(4 * OUTPUTS) Weights
+{
+	float of[OUTPUTS];
+};
 
-static __device__ Member member_of(const Slices &s, float4 *memory)
+template <int OUTPUTS> struct Member {
+	int lane, group, part;
+	Weights<OUTPUTS> *list, *lists; /* of this thread; of the group */
+	int2 *range, *ranges;           /* the first sample of a list, and their number */
+};
+
+/* Shared memory of a thread. */
+template <int OUTPUTS> static __host__ __device__ constexpr int member_bytes(int most)
+{
+	return most * (int)sizeof(Weights<OUTPUTS>) + (int)sizeof(int2);
+}
+
+template <int OUTPUTS> static __device__ Member<OUTPUTS> member_of(const Slices &s, float4 *memory)
 {
 	const int thread = threadIdx.x, lane = thread % s.lanes;
-	int2 *ranges = (int2 *)(memory + blockDim.x * s.most);
-	return Member{.lane = lane,
+	Weights<OUTPUTS> *lists = (Weights<OUTPUTS> *)memory;
+	int2 *ranges = (int2 *)(lists + blockDim.x * s.most);
+	return Member<OUTPUTS>{.lane = lane,
 		.group = thread / s.lanes % s.groups,
 		.part = thread / (s.lanes * s.groups),
-		.list = (float *)(memory + thread * s.most),
+		.list = lists + thread * s.most,
+		.lists = lists + (thread - lane) * s.most,
 		.range = ranges + thread,
-		.lists = memory + (thread - lane) * s.most,
 		.ranges = ranges + (thread - lane)};
 }
 
-/* Adds N samples of a list; a static number, so that their loads overlap. */
-template <int N>
-static __device__ __forceinline__ void add_samples(
-	const float4 *from, int step, const float4 *weights, float4 sum[FOUR])
+template <int OUTPUTS>
+static __device__ __forceinline__ void clear_list(Weights<OUTPUTS> *list, int count)
 {
-	float4 value[N];
+	for (int m = 0; m < count; m++)
+		list[m] = {};
+}
+
+/* The float4 of a thread, which are `lanes` apart. */
+template <int OUTPUTS> constexpr int QUADS = SUMS / OUTPUTS;
+
+/* Adds N samples of a list; a static number, so that their loads overlap. */
+template <int OUTPUTS, int N>
+static __device__ __forceinline__ void add_samples(const float4 *const from[QUADS<OUTPUTS>],
+	int64_t place, int step, const Weights<OUTPUTS> *weights, float4 sum[SUMS])
+{
+	constexpr int Q = QUADS<OUTPUTS>;
+	float4 value[N * Q];
 #pragma unroll
-	for (int m = 0; m < N; m++)
-		value[m] = __ldg(from + m * step);
+	for (int i = 0; i < N * Q; i++)
+		value[i] = __ldg(from[i % Q] + place + i / Q * step);
 #pragma unroll
 	for (int m = 0; m < N; m++) {
-		const float4 weight = weights[m];
-		add_scaled(sum[0], weight.x, value[m]);
-		add_scaled(sum[1], weight.y, value[m]);
-		add_scaled(sum[2], weight.z, value[m]);
-		add_scaled(sum[3], weight.w, value[m]);
+		const Weights<OUTPUTS> w = weights[m];
+#pragma unroll
+		for (int i = 0; i < SUMS; i++)
+			add_scaled(sum[i], w.of[i / Q], value[m * Q + i % Q]);
 	}
 }
 
 /* Adds the samples of all lists of the group. step: from one sample of a list to the next. */
+template <int OUTPUTS>
 static __device__ __forceinline__ void add_lists(
-	const Slices &s, const Member &me, int step, float4 sum[FOUR])
+	const Slices &s, const Member<OUTPUTS> &me, int step, float4 sum[SUMS])
 {
-	const float4 *from = (const float4 *)s.from + min(me.lane, s.quads - 1);
+	const float4 *from[QUADS<OUTPUTS>];
+#pragma unroll
+	for (int q = 0; q < QUADS<OUTPUTS>; q++)
+		from[q] = (const float4 *)s.from + min(me.lane + q * s.lanes, s.quads - 1);
 	__syncwarp();
 	for (int j = 0; j < s.lanes; j++) {
 		const int2 range = me.ranges[j];
-		const float4 *at = from + (int64_t)range.x * s.quads;
-		const float4 *weights = me.lists + j * s.most;
+		const Weights<OUTPUTS> *weights = me.lists + j * s.most;
+		int64_t at = (int64_t)range.x * s.quads;
 		int left = range.y;
 		for (; left >= 4; left -= 4, at += 4 * step, weights += 4)
-			add_samples<4>(at, step, weights, sum);
+			add_samples<OUTPUTS, 4>(from, at, step, weights, sum);
 		if (left == 3)
-			add_samples<3>(at, step, weights, sum);
+			add_samples<OUTPUTS, 3>(from, at, step, weights, sum);
 		else if (left == 2)
-			add_samples<2>(at, step, weights, sum);
+			add_samples<OUTPUTS, 2>(from, at, step, weights, sum);
 		else if (left == 1)
-			add_samples<1>(at, step, weights, sum);
+			add_samples<OUTPUTS, 1>(from, at, step, weights, sum);
 	}
 	__syncwarp();
 }
 
 /* Adds the sums of all parts, in their order; the result is that of the first part. */
+template <int OUTPUTS>
 static __device__ __forceinline__ void add_parts(
-	const Slices &s, const Member &me, float4 *memory, float4 sum[FOUR])
+	const Slices &s, const Member<OUTPUTS> &me, float4 *memory, float4 sum[SUMS])
 {
-	if (s.parts == 1)
-		return;
 	const int apart = s.lanes * s.groups;
-	float4 *sums = (float4 *)memory;
-	__syncthreads();
-	for (int i = 0; i < FOUR; i++)
-		sums[i * blockDim.x + threadIdx.x] = sum[i];
-	__syncthreads();
-	for (int part = 1; me.part == 0 && part < s.parts; part++)
-		for (int i = 0; i < FOUR; i++)
-			add_scaled(sum[i], 1.f, sums[i * blockDim.x + part * apart + threadIdx.x]);
+	for (int i = 0; s.parts > 1 && i < SUMS; i++) {
+		__syncthreads();
+		memory[threadIdx.x] = sum[i];
+		__syncthreads();
+		for (int part = 1; me.part == 0 && part < s.parts; part++)
+			add_scaled(sum[i], 1.f, memory[part * apart + threadIdx.x]);
+	}
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Four neighbouring rays of a view. Of the two axes in the slice, the first is now that across the
- * planes' lines of pixels, the second that along which planes follow each other. */
+/* Neighbouring rays of a view. Of the two axes in the slice, the first is now that across the
+ * rays, along the lines of pixels of a plane; the second is that of the planes. */
 typedef struct {
 	SliceView view;
 	int column, n, first, last; /* pixels of a plane; the first and the last plane they meet */
 	int across, along;          /* strides of the pixels */
-	double source[2], step[2], rise;
-	float mass;
+	float source[2], step[2], rise, mass;
 } Rays;
 
 /* Where the ray of a column crosses a plane. */
@@ -228,14 +254,16 @@ static __device__ int2 planes_within(const Rays &r, double column, double margin
 		(int)fmax(fmin(ceil(fmax(one, two)), (double)(planes - 1)), -1.));
 }
 
-static __device__ void swap(double pair[2])
+template <class T> static __device__ void swap(T pair[2])
 {
-	const double first = pair[0];
+	const T first = pair[0];
 	pair[0] = pair[1];
 	pair[1] = first;
 }
 
-static __device__ __forceinline__ Rays rays_of(const Slices &s, const KernelView *k, int column)
+/* The rays of `columns` columns. */
+static __device__ __forceinline__ Rays rays_of(
+	const Slices &s, const KernelView *k, int column, int columns)
 {
 	Rays r = {.view = slice_view(s, k),
 		.column = column,
@@ -244,11 +272,11 @@ static __device__ __forceinline__ Rays rays_of(const Slices &s, const KernelView
 		.last = -1,
 		.across = 1,
 		.along = s.n[0],
-		.source = {from_source(s, k, 0), from_source(s, k, 1)},
-		.step = {s.step[s.axis[0]], s.step[s.axis[1]]},
-		.rise = rise_of(s, k),
+		.source = {(float)from_source(s, k, 0), (float)from_source(s, k, 1)},
+		.step = {(float)s.step[s.axis[0]], (float)s.step[s.axis[1]]},
+		.rise = (float)rise_of(s, k),
 		.mass = (float)k->mass};
-	const double *u = r.view.u, *d = r.view.d, middle = (double)column + 1.5;
+	const double *u = r.view.u, *d = r.view.d, middle = column + 0.5 * (columns - 1);
 	int planes = s.n[1];
 	if (fabs(u[0] - middle * d[0]) < fabs(u[1] - middle * d[1])) {
 		swap(r.view.u);
@@ -260,7 +288,7 @@ static __device__ __forceinline__ Rays rays_of(const Slices &s, const KernelView
 		r.n = s.n[1];
 		planes = s.n[0];
 	}
-	for (int j = 0; j < FOUR; j += FOUR - 1) {
+	for (int j = 0; j < columns; j++) {
 		const int2 within = planes_within(r, (double)(column + j), (double)s.most, planes);
 		r.first = min(r.first, within.x);
 		r.last = max(r.last, within.y);
@@ -268,79 +296,98 @@ static __device__ __forceinline__ Rays rays_of(const Slices &s, const KernelView
 	return r;
 }
 
-/* Where one of the rays crosses a plane: `at` from pixel `whole`; which pixels it may meet, and the
- * changes of U - c D across and along the planes. */
+/* Where a ray crosses a plane: `at` from a pixel, at depth D; the changes of U - c D per pixel across
+ * and along; and how far the ray reaches, in pixels. */
 typedef struct {
-	float at, across, along, depth;
-	int first, last;
+	float at, across, along, depth, reach;
 } Crossing;
 
+/* That of the first ray; whole: the pixel next to it. */
 template <bool FAN>
-static __device__ __forceinline__ Crossing ray_crossing(
-	const Slices &s, const Rays &r, double column, int plane, int whole)
+static __device__ __forceinline__ Crossing first_crossing(
+	const Slices &s, const Rays &r, int plane, int *whole)
 {
 	const SliceView &v = r.view;
-	const double p = crossing(r, column, plane);
-	Crossing x = {.at = (float)(p - whole),
+	const double column = (double)r.column, p = crossing(r, column, plane), near = rint(p);
+	*whole = (int)near;
+	return Crossing{.at = (float)(p - near),
 		.across = (float)(v.u[0] - column * v.d[0]),
 		.along = (float)(v.u[1] - column * v.d[1]),
-		.depth = 1};
+		.depth = FAN ? fmaxf((float)(v.d[1] * plane + v.d[0] * p + v.d[2]), s.least) : 1};
+}
+
+/* That of ray j, for which U - c D is -j D where the first ray crosses. */
+template <bool FAN>
+static __device__ __forceinline__ Crossing next_crossing(
+	const Slices &s, const Rays &r, const Crossing &first, int j)
+{
+	const float d0 = (float)r.view.d[0], d1 = (float)r.view.d[1];
+	Crossing x = first;
+	if (FAN) {
+		x.across = fmaf((float)-j, d0, first.across);
+		x.along = fmaf((float)-j, d1, first.along);
+	}
+	const float by = (float)j * first.depth * inverse_nearly(x.across);
 	float most = fabsf(x.across) * 0.9999f;
+	x.at += by;
 	if (FAN) {
 		/* Pixels beside the ray appear larger where they are nearer to the source. */
-		x.depth = fmaxf((float)(v.d[1] * plane + v.d[0] * p + v.d[2]), s.least);
-		const float d0 = fabsf((float)v.d[0]), d1 = fabsf((float)v.d[1]);
-		most -= 0.5f * fmaf(most * inverse_nearly(x.depth), d0 + d1, d0);
+		x.depth = fmaxf(fmaf(by, d0, first.depth), s.least);
+		most -= 0.5f *
+			fmaf(most * inverse_nearly(x.depth), fabsf(d0) + fabsf(d1), fabsf(d0));
 	}
-	const float reach =
-		0.5f * (fabsf(x.across) + fabsf(x.along) + x.depth) * inverse_nearly(most);
-	x.first = max(whole + (int)ceilf(x.at - reach), 0);
-	x.last = min(whole + (int)floorf(x.at + reach), r.n - 1);
+	x.reach = 0.5f * (fabsf(x.across) + fabsf(x.along) + x.depth) * inverse_nearly(most);
 	return x;
 }
 
-/* Lists the pixels of a plane that one of the rays meets; low: the first pixel of the list. */
+/* Lists the pixels low .. high of a plane that a ray meets; list: its weight of the first. */
 template <bool FAN>
 static __device__ __forceinline__ void list_ray(const Slices &s, const Rays &r, const Crossing &x,
-	int plane, int whole, int low, float *list)
+	int plane, int whole, int low, int high, float *list)
 {
-	const double away = r.source[1] + plane * r.step[1];
-	const float square = (float)(away * away + r.rise),
-		    beside = (float)(r.source[0] + whole * r.step[0]), step = (float)r.step[0];
-	for (int i = x.first; i <= x.last; i++) {
+	const float d0 = (float)r.view.d[0], d1 = (float)r.view.d[1];
+	const float away = fmaf((float)plane, r.step[1], r.source[1]),
+		    square = fmaf(away, away, r.rise),
+		    beside = fmaf((float)whole, r.step[0], r.source[0]);
+	const int first = max(whole + (int)ceilf(x.at - x.reach), low),
+		  last = min(whole + (int)floorf(x.at + x.reach), high);
+	const Boxes all = boxes_of(x.across, x.along, 1);
+	const float scale = all.scale * pixel_weight<false>(s, r.mass, 1, 1);
+	for (int i = first; i <= last; i++) {
 		const float from = (float)(i - whole), d = from - x.at, y = x.across * d;
-		float x0 = x.across, x1 = x.along, depth = 1, near = 1;
-		if (FAN) {
-			depth = fmaf(d, (float)r.view.d[0], x.depth);
-			near = inverse_nearly(depth);
-			const float t = y * near;
-			x0 = fmaf(-t, (float)r.view.d[0], x0);
-			x1 = fmaf(-t, (float)r.view.d[1], x1);
+		float weight;
+		if constexpr (FAN) {
+			const float depth = fmaf(d, d0, x.depth), near = inverse_nearly(depth),
+				    t = y * near, q = fmaf(from, r.step[0], beside);
+			const Boxes b =
+				boxes_of(fmaf(-t, d0, x.across), fmaf(-t, d1, x.along), depth);
+			weight = b.scale * share_of(b, depth, y) *
+				 pixel_weight<true>(s, r.mass, fmaf(q, q, square), near);
+		} else {
+			weight = scale * share_of(all, 1, y);
 		}
-		const float q = fmaf(from, step, beside);
-		list[(i - low) * FOUR] = share_of(x0, x1, depth, y) *
-					 pixel_weight<FAN>(s, r.mass, fmaf(q, q, square), near);
+		list[(i - low) * COLUMNS] = weight;
 	}
 }
 
-/* Lists the pixels of a plane: those from the outer ones of the rays. */
+/* Lists the pixels of a plane. */
 template <bool FAN>
 static __device__ __forceinline__ int2 list_plane(
-	const Slices &s, const Rays &r, int plane, float *list)
+	const Slices &s, const Rays &r, int plane, Weights<COLUMNS> *list)
 {
-	const int whole = (int)rint(crossing(r, (double)r.column, plane));
-	const Crossing one = ray_crossing<FAN>(s, r, (double)r.column, plane, whole),
-		       four = ray_crossing<FAN>(s, r, (double)(r.column + FOUR - 1), plane, whole);
-	const int low = min(one.first, four.first), high = max(one.last, four.last),
+	int whole;
+	const Crossing first = first_crossing<FAN>(s, r, plane, &whole);
+	const Crossing one = next_crossing<FAN>(s, r, first, 0),
+		       two = next_crossing<FAN>(s, r, first, COLUMNS - 1);
+	const float left = fminf(one.at - one.reach, two.at - two.reach),
+		    right = fmaxf(one.at + one.reach, two.at + two.reach);
+	const int low = max(whole + (int)ceilf(left), 0),
+		  high = min(whole + (int)floorf(right), r.n - 1),
 		  count = max(min(high - low + 1, s.most), 0);
 	clear_list(list, count);
-#pragma unroll 1
-	for (int j = 0; j < FOUR && count > 0; j++) {
-		Crossing x = ray_crossing<FAN>(s, r, (double)(r.column + j), plane, whole);
-		x.first = max(x.first, low);
-		x.last = min(x.last, low + count - 1);
-		list_ray<FAN>(s, r, x, plane, whole, low, list + j);
-	}
+	for (int j = 0; j < COLUMNS && count > 0; j++)
+		list_ray<FAN>(s, r, next_crossing<FAN>(s, r, first, j), plane, whole, low,
+			low + count - 1, list->of + j);
 	return make_int2(plane * r.along + low * r.across, count);
 }
 
@@ -349,26 +396,27 @@ static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 	slices_forward(const __grid_constant__ Slices s)
 {
 	extern __shared__ float4 memory[];
-	const Member me = member_of(s, memory);
+	const Member<COLUMNS> me = member_of<COLUMNS>(s, memory);
 	const int wide = s.groups / s.together, view = blockIdx.y * s.together + me.group / wide;
-	const int column = (blockIdx.x * wide + me.group % wide) * FOUR;
+	const int column = (blockIdx.x * wide + me.group % wide) * COLUMNS;
 	const bool mine = view < s.count && column < s.columns;
-	const Rays r = rays_of(s, &s.views[min(view, s.count - 1)], column);
+	const Rays r = rays_of(s, &s.views[min(view, s.count - 1)], column, COLUMNS);
 	const int first = __reduce_min_sync(~0u, mine ? r.first : 1 << 30),
 		  last = __reduce_max_sync(~0u, mine ? r.last : -1);
-	const int step = r.across * s.quads;
-	float4 sum[FOUR] = {};
+	float4 sum[SUMS] = {};
 	for (int k = first + me.part * s.lanes; k <= last; k += s.parts * s.lanes) {
 		const int plane = k + me.lane;
 		*me.range = mine && plane <= r.last ? list_plane<FAN>(s, r, plane, me.list)
 						    : make_int2(0, 0);
-		add_lists(s, me, step, sum);
+		add_lists(s, me, r.across * s.quads, sum);
 	}
 	add_parts(s, me, memory, sum);
-	float4 *to = (float4 *)s.to + ((int64_t)view * s.columns + column) * s.quads + me.lane;
-	for (int j = 0; j < FOUR; j++)
-		if (mine && me.part == 0 && me.lane < s.quads && column + j < s.columns)
-			to[j * s.quads] = sum[j];
+	float4 *to = (float4 *)s.to + ((int64_t)view * s.columns + column) * s.quads;
+	for (int i = 0; i < SUMS; i++) {
+		const int j = i / QUADS<COLUMNS>, quad = me.lane + i % QUADS<COLUMNS> * s.lanes;
+		if (mine && me.part == 0 && quad < s.quads && column + j < s.columns)
+			to[j * s.quads + quad] = sum[i];
+	}
 }
 
 /* ---- back ------------------------------------------------------------------------------------ */
@@ -403,9 +451,10 @@ static __device__ NearView near_view(const Slices &s, int64_t view, int a, int b
 	return to;
 }
 
-/* A pixel in a view: its column U / D, edges and depth, weight, and which columns it may meet. */
+/* A pixel in a view: its column U / D, boxes and depth, weight, and which columns it meets. */
 typedef struct {
-	float e, x0, x1, depth, weight;
+	Boxes boxes;
+	float e, depth, weight;
 	int first, last;
 } SeenPixel;
 
@@ -418,26 +467,33 @@ static __device__ __forceinline__ SeenPixel see_pixel(
 	p.depth = FAN ? fmaxf(fmaf(v.d[0], x, fmaf(v.d[1], y, v.d[2])), s.least) : 1;
 	const float near = FAN ? inverse_nearly(p.depth) : 1;
 	p.e = u * near;
-	p.x0 = fmaf(-p.e, FAN ? v.d[0] : 0, v.u[0]);
-	p.x1 = fmaf(-p.e, FAN ? v.d[1] : 0, v.u[1]);
-	const float reach = fmaf(0.50005f * near, fabsf(p.x0) + fabsf(p.x1), 0.50005f);
+	p.boxes = FAN ? boxes_of(fmaf(-p.e, v.d[0], v.u[0]), fmaf(-p.e, v.d[1], v.u[1]), p.depth)
+		      : boxes_of(v.u[0], v.u[1], 1);
+	const float reach = fmaf(0.50005f * near, p.boxes.wide + p.boxes.narrow, 0.50005f);
 	p.first = max((int)ceilf(fminf(p.e - reach, 1e9f)), v.low);
 	p.last = min((int)floorf(fmaxf(p.e + reach, -1e9f)), v.high);
 	const float dx = fmaf(x, (float)s.step[s.axis[0]], v.source[0]),
 		    dy = fmaf(y, (float)s.step[s.axis[1]], v.source[1]);
-	p.weight = pixel_weight<FAN>(s, v.mass, fmaf(dx, dx, fmaf(dy, dy, v.rise)), near);
+	p.weight = p.boxes.scale *
+		   pixel_weight<FAN>(s, v.mass, fmaf(dx, dx, fmaf(dy, dy, v.rise)), near);
 	return p;
+}
+
+/* The weight of a column. */
+static __device__ __forceinline__ float column_weight(const SeenPixel &p, int column)
+{
+	return p.weight * share_of(p.boxes, p.depth, ((float)column - p.e) * p.depth);
 }
 
 /* Lists the columns of a view for the square whose first pixel is (x, y) from the middle. */
 template <bool FAN>
 static __device__ __forceinline__ int2 list_view(
-	const Slices &s, const NearView &v, float x, float y, float *list)
+	const Slices &s, const NearView &v, float x, float y, Weights<SQUARE> *list)
 {
-	SeenPixel p[FOUR];
+	SeenPixel p[SQUARE];
 	int low = v.high + 1, high = v.low - 1;
 #pragma unroll
-	for (int j = 0; j < FOUR; j++) {
+	for (int j = 0; j < SQUARE; j++) {
 		p[j] = see_pixel<FAN>(s, v, x + (float)(j % 2), y + (float)(j / 2));
 		low = min(low, p[j].first);
 		high = max(high, p[j].last);
@@ -445,11 +501,9 @@ static __device__ __forceinline__ int2 list_view(
 	const int count = max(min(high - low + 1, s.most), 0);
 	clear_list(list, count);
 #pragma unroll
-	for (int j = 0; j < FOUR; j++)
+	for (int j = 0; j < SQUARE; j++)
 		for (int c = p[j].first; c <= p[j].last; c++)
-			list[(c - low) * FOUR + j] =
-				p[j].weight * share_of(p[j].x0, p[j].x1, p[j].depth,
-						      ((float)c - p[j].e) * p[j].depth);
+			list[c - low].of[j] = column_weight(p[j], c);
 	return make_int2(v.place + low, count);
 }
 
@@ -459,14 +513,14 @@ static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 {
 	extern __shared__ float4 memory[];
 	__shared__ NearView near[NEAR];
-	const Member me = member_of(s, memory);
+	const Member<SQUARE> me = member_of<SQUARE>(s, memory);
 	const int high = s.groups / s.wide, a0 = blockIdx.x * s.wide * 2,
 		  b0 = blockIdx.y * high * 2;
-	const int da = me.group % s.wide * 2, db = me.group / s.wide * 2, a = a0 + da, b = b0 + db;
+	const int a = a0 + me.group % s.wide * 2, b = b0 + me.group / s.wide * 2;
 	const int middle_a = min(a0 + s.wide, s.n[0] - 1), middle_b = min(b0 + high, s.n[1] - 1);
 	const float x = (float)(a - middle_a), y = (float)(b - middle_b);
 	const bool mine = a < s.n[0] && b < s.n[1];
-	float4 sum[FOUR] = {};
+	float4 sum[SUMS] = {};
 	for (int first = 0; first < s.count; first += NEAR) {
 		const int views = min((int)NEAR, s.count - first);
 		__syncthreads();
@@ -483,7 +537,7 @@ static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 	}
 	add_parts(s, me, memory, sum);
 	float4 *to = (float4 *)s.to + ((int64_t)b * s.n[0] + a) * s.quads + me.lane;
-	for (int j = 0; j < FOUR; j++)
+	for (int j = 0; j < SQUARE; j++)
 		if (me.part == 0 && me.lane < s.quads && a + j % 2 < s.n[0] && b + j / 2 < s.n[1])
 			to[((int64_t)(j / 2) * s.n[0] + j % 2) * s.quads] = sum[j];
 }
