@@ -45,7 +45,7 @@ typedef struct {
 	int along;                  /* of this launch */
 	bool add;
 	const float *scan; /* [view][row][column] */
-	float *records;    /* [view][group][record][word][lane] */
+	float *records;    /* [view][group][record][RECORD] */
 	float *to;         /* [b][a][group][lane] */
 } Rolled;
 
@@ -129,30 +129,31 @@ static __device__ void read_tile(
 	__syncthreads();
 }
 
-/* Coefficients of the interpolation between `column` and the next one, and between two rows; in
- * powers of the distance from the next column. row: at the next column; middle: in between. */
+/* Coefficients of the interpolation between `column` and the next one, and between two rows, in
+ * powers of the distance from `column`. row: there; middle: in between. Layout: linear and quadratic
+ * ones of all lanes, then constants. */
 static __device__ void write_record(
-	const ScanTile &tile, const Course &v, int column, double row, double middle, float *to)
+	const ScanTile &tile, const Course &v, int column, double row, double middle, float *record)
 {
 	const double below = floor(middle);
 	const double in_tile = fmin(fmax(below - tile.row, -1.), (double)TILE_ROWS - 1);
-	const int r = (int)in_tile, c = column - tile.column;
+	const int r = (int)in_tile, c = column - tile.column, lane = threadIdx.x;
 	const bool has[2] = {r >= 0, r + 1 < TILE_ROWS};
 	const float *low = tile.pixels[has[0] ? r : 0] + c,
 		    *high = tile.pixels[has[1] ? r + 1 : 0] + c;
 	const float p00 = has[0] ? low[0] : 0, p01 = has[0] ? low[1] : 0,
 		    p10 = has[1] ? high[0] : 0, p11 = has[1] ? high[1] : 0;
-	const float g = (float)(row - below), rise = p11 - p01, mixed = rise - (p10 - p00);
+	const float g = (float)(row - below), rise = p10 - p00, mixed = p11 - p01 - rise;
 	const float rs = (float)v.rs, weight = (float)v.weight;
-	to[0] = weight * fmaf(g, rise, p01);
-	to[LANES] = -weight * (fmaf(g, mixed, p01 - p00) + rs * rise);
-	to[2 * LANES] = weight * rs * mixed;
+	((float2 *)record)[lane] =
+		make_float2(weight * (fmaf(g, mixed, p01 - p00) + rs * rise), weight * rs * mixed);
+	record[2 * LANES + lane] = weight * fmaf(g, rise, p00);
 }
 
 /* The sum of the rays of a column that meet a slice, whose height is that of `row`, and their
  * moment: they are `apart` per row, in pixels of a line. */
 static __device__ void write_ray(
-	const ScanTile &tile, const Course &v, int column, double row, float *to)
+	const ScanTile &tile, const Course &v, int column, double row, float *record)
 {
 	const double reach = fabs(v.rn), apart = -v.sn / (v.si * v.rn);
 	const int first = (int)fmax(floor(row - reach) + 1 - tile.row, 0.),
@@ -165,8 +166,14 @@ static __device__ void write_ray(
 		sum += y;
 		moment = fmaf((float)(apart * away), y, moment);
 	}
-	to[0] = sum;
-	to[LANES] = moment;
+	((float2 *)record)[threadIdx.x] = make_float2(sum, moment);
+}
+
+template <bool JOSEPH> static __device__ void write_zeros(float *record)
+{
+	((float2 *)record)[threadIdx.x] = make_float2(0, 0);
+	if (!JOSEPH)
+		record[2 * LANES + threadIdx.x] = 0;
 }
 
 /* Writes the records of slice n between a column and the next one. */
@@ -186,9 +193,9 @@ static __device__ void write_cell(const Rolled &s, const ScanTile &tile, const C
 		if (place >= s.length)
 			continue;
 		if (exists && column >= -1 && column < s.columns)
-			write_record(tile, v, column, row + v.rs, row + middle * v.rs, to);
+			write_record(tile, v, column, row, row + middle * v.rs, to);
 		else
-			to[0] = to[LANES] = to[2 * LANES] = 0;
+			write_zeros<false>(to);
 	}
 }
 
@@ -204,7 +211,7 @@ static __global__ void __launch_bounds__(LANES *HIGH)
 	const int first = (int)blockIdx.x * LANES - (JOSEPH ? 1 : MARGIN), lane = threadIdx.x;
 	const double slice = (double)(s.low[2] + blockIdx.z * LANES), n = slice + lane;
 	const bool exists = (int)blockIdx.z * LANES + lane < s.slices;
-	float *records = s.records + group * s.length * RECORD<JOSEPH> + lane;
+	float *records = s.records + group * s.length * RECORD<JOSEPH>;
 	read_tile(s, v, view, first, slice, &tile);
 	for (int c = first + threadIdx.y; c < first + LANES; c += HIGH) {
 		float *to = records + (int64_t)(c + 1) * RECORD<JOSEPH>;
@@ -213,7 +220,7 @@ static __global__ void __launch_bounds__(LANES *HIGH)
 		else if (c + 1 < s.length && exists)
 			write_ray(tile, v, c, fma(v.rs, (double)c, fma(v.rn, n, v.r0)), to);
 		else if (c + 1 < s.length)
-			to[0] = to[LANES] = 0;
+			write_zeros<true>(to);
 	}
 }
 

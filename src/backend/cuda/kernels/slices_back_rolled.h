@@ -89,28 +89,28 @@ static __device__ void find_view(const Rolled &s, int64_t view, Seen *to, float 
 		__pipeline_memcpy_async((float4 *)records + k, from + k, sizeof(float4));
 }
 
-/* The coefficients of a record and its address in shared memory; distances of the pixel from the
- * next column and, where rows are crossed, from the next row. */
+/* A record: a + f b + f^2 c, f from its column; distance of the pixel from the next row, where rows
+ * are crossed; addresses in shared memory of b and c, and of a. */
 typedef struct {
-	float a, b, c, e, row;
-	unsigned at;
+	float a, b, c, f, row;
+	unsigned at, constant;
 } Record;
 
-/* Goes on to the next record if the pixel is past a column. Predicated: a branch would cost more
- * than what it skips. */
+/* Goes on to the next record if the pixel is past a column: the value there is the constant of the
+ * next one. Predicated: a branch would cost more than what it skips. */
 static __device__ __forceinline__ void pass_column(Record *r)
 {
 	asm volatile("{\n\t"
 		     ".reg .pred p;\n\t"
-		     "setp.le.f32 p, %3, 0f00000000;\n\t"
-		     "@p add.f32 %3, %3, 0f3f800000;\n\t"
+		     "setp.ge.f32 p, %3, 0f3f800000;\n\t"
+		     "@p add.f32 %3, %3, 0fbf800000;\n\t"
 		     "@p add.u32 %4, %4, %5;\n\t"
-		     "@p ld.shared.f32 %0, [%4];\n\t"
-		     "@p ld.shared.f32 %1, [%4 + %6];\n\t"
-		     "@p ld.shared.f32 %2, [%4 + %7];\n\t"
+		     "@p add.f32 %0, %0, %1;\n\t"
+		     "@p add.f32 %0, %0, %2;\n\t"
+		     "@p ld.shared.v2.f32 {%1, %2}, [%4];\n\t"
 		     "}"
-		     : "+f"(r->a), "+f"(r->b), "+f"(r->c), "+f"(r->e), "+r"(r->at)
-		     : "n"(RECORD<false> * 4), "n"(LANES * 4), "n"(LANES * 8));
+		     : "+f"(r->a), "+f"(r->b), "+f"(r->c), "+f"(r->f), "+r"(r->at)
+		     : "n"(RECORD<false> * 4));
 }
 
 /* The same past a column, a row, or both; rows are `wide` apart. */
@@ -118,30 +118,35 @@ static __device__ __forceinline__ void pass_row(Record *r, float wide)
 {
 	asm volatile("{\n\t"
 		     ".reg .pred p, q, any;\n\t"
-		     "setp.le.f32 p, %3, 0f00000000;\n\t"
+		     "setp.ge.f32 p, %3, 0f3f800000;\n\t"
 		     "setp.le.f32 q, %4, 0f00000000;\n\t"
 		     "setp.le.or.f32 any, %4, 0f00000000, p;\n\t"
-		     "@p add.f32 %3, %3, 0f3f800000;\n\t"
-		     "@q add.f32 %4, %4, %6;\n\t"
-		     "@p add.u32 %5, %5, %7;\n\t"
-		     "@q add.u32 %5, %5, %7;\n\t"
-		     "@any ld.shared.f32 %0, [%5];\n\t"
-		     "@any ld.shared.f32 %1, [%5 + %8];\n\t"
-		     "@any ld.shared.f32 %2, [%5 + %9];\n\t"
+		     "@p add.f32 %3, %3, 0fbf800000;\n\t"
+		     "@q add.f32 %4, %4, %7;\n\t"
+		     "@p add.u32 %5, %5, %8;\n\t"
+		     "@q add.u32 %5, %5, %8;\n\t"
+		     "@p add.u32 %6, %6, %8;\n\t"
+		     "@q add.u32 %6, %6, %8;\n\t"
+		     "@any ld.shared.v2.f32 {%1, %2}, [%5];\n\t"
+		     "@any ld.shared.f32 %0, [%6];\n\t"
 		     "}"
-		     : "+f"(r->a), "+f"(r->b), "+f"(r->c), "+f"(r->e), "+f"(r->row), "+r"(r->at)
-		     : "f"(wide), "n"(RECORD<false> * 4), "n"(LANES * 4), "n"(LANES * 8));
+		     : "+f"(r->a), "+f"(r->b), "+f"(r->c), "+f"(r->f), "+f"(r->row), "+r"(r->at),
+		     "+r"(r->constant)
+		     : "f"(wide), "n"(RECORD<false> * 4));
 }
 
-static __device__ __forceinline__ Record record_at(const float *at, float e, float row)
+static __device__ __forceinline__ Record record_at(const float *record, float f, float row)
 {
-	return Record{
-		at[0], at[LANES], at[2 * LANES], e, row, (unsigned)__cvta_generic_to_shared(at)};
+	const int lane = threadIdx.x % LANES;
+	const float2 *at = (const float2 *)record + lane;
+	const float *constant = record + 2 * LANES + lane;
+	return Record{*constant, at->x, at->y, f, row, (unsigned)__cvta_generic_to_shared(at),
+		(unsigned)__cvta_generic_to_shared(constant)};
 }
 
 static __device__ __forceinline__ float add_pixel(float sum, const Record &r)
 {
-	return fmaf(fmaf(r.c, r.e, r.b), r.e, sum) + r.a;
+	return fmaf(fmaf(r.c, r.f, r.b), r.f, sum) + r.a;
 }
 
 static __device__ __forceinline__ void add_plain(
@@ -151,11 +156,11 @@ static __device__ __forceinline__ void add_plain(
 	const float s = fmaf((float)line, (float)v.sj, (float)v.s[lane]),
 		    whole = fmaxf(floorf(s), 0.f), si = (float)v.si;
 	const int place = (int)whole + (int)v.more[lane];
-	Record r = record_at(records + place * RECORD<false> + lane, whole + 1 - s, 0);
+	Record r = record_at(records + place * RECORD<false>, s - whole, 0);
 #pragma unroll
 	for (int i = 0; i < PIXELS<false>; i++) {
 		sums[i] = add_pixel(sums[i], r);
-		r.e -= si;
+		r.f += si;
 		pass_column(&r);
 	}
 }
@@ -169,12 +174,12 @@ static __device__ __forceinline__ void add_crossed(
 	const double row = fma(v.rs, s, v.more[lane]), crossed = s < v.start ? 0 : floor(row);
 	const int place = max((int)(whole + crossed), 0);
 	const float si = (float)v.si, wide = (float)(1 / v.rs);
-	Record r = record_at(records + place * RECORD<false> + lane, (float)(whole + 1 - s),
+	Record r = record_at(records + place * RECORD<false>, (float)(s - whole),
 		(float)((crossed + 1 - row) / v.rs));
 #pragma unroll
 	for (int i = 0; i < PIXELS<false>; i++) {
 		sums[i] = add_pixel(sums[i], r);
-		r.e -= si;
+		r.f += si;
 		r.row -= si;
 		pass_row(&r, wide);
 	}
@@ -203,11 +208,10 @@ static __device__ __forceinline__ void meet_ray(Ray *r, float apart, float *left
 		"@p add.f32 %4, %4, share;\n\t"
 		"@p add.f32 %2, %2, %6;\n\t"
 		"@p add.u32 %3, %3, %7;\n\t"
-		"@p ld.shared.f32 %0, [%3];\n\t"
-		"@p ld.shared.f32 %1, [%3 + %8];\n\t"
+		"@p ld.shared.v2.f32 {%0, %1}, [%3];\n\t"
 		"}"
 		: "+f"(r->sum), "+f"(r->moment), "+f"(r->e), "+r"(r->at), "+f"(*left), "+f"(*right)
-		: "f"(apart), "n"(RECORD<true> * 4), "n"(LANES * 4));
+		: "f"(apart), "n"(RECORD<true> * 4));
 }
 
 /* Where the rays of a line are, exactly: that of column c, counted as Seen.s, is first + c apart
@@ -225,8 +229,9 @@ static __device__ __forceinline__ Positions add_rays(
 	const double exact = (double)QUANTA / v.si, middle = 0.5 * PIXELS<true>;
 	const int apart = __double2int_rn(exact),
 		  next = __double2int_rn((whole + 1 - s) * exact + middle * (exact - apart));
-	const float far = (float)apart / QUANTA, *at = records + (int)whole * RECORD<true> + lane;
-	Ray r = {at[0], at[LANES], (float)next / QUANTA, (unsigned)__cvta_generic_to_shared(at)};
+	const float far = (float)apart / QUANTA;
+	const float2 *at = (const float2 *)(records + (int)whole * RECORD<true>)+lane;
+	Ray r = {at->x, at->y, (float)next / QUANTA, (unsigned)__cvta_generic_to_shared(at)};
 	float outside = 0;
 #pragma unroll
 	for (int i = 0; i <= PIXELS<true>; i++) {
