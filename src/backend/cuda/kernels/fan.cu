@@ -1,12 +1,13 @@
-/* Fans in one slice, or in a few slices one after the other: choice of the kernel and launches; see
- * fan.h. */
-#include "backend/cuda/kernels/fan.h"
+/* Fans in one slice, or in a few slices one after the other, and stacks of them forward: choice of
+ * the kernel and launches; see fan.h and fans_forward.h. */
+#include "backend/cuda/kernels/fans_forward.h"
 
-enum { TAPS = 6, ENOUGH_THREADS = 1 << 20 };
+enum { TAPS = 6, ENOUGH_THREADS = 1 << 20, LEAST_SLICES = 16 };
 static const int taps_of[TAPS] = {2, 3, 4, 6, 10, 18};
 
 typedef struct {
-	int taps; /* number in taps_of */
+	HatSlices slices; /* of a stack */
+	int taps;         /* number in taps_of */
 	FanWeights weights;
 	double least; /* least depth of a pixel */
 } Choice;
@@ -80,18 +81,19 @@ static double parabola_error(const KernelGrid *grid, const KernelView *k)
 	return 0.055 * pow(wide / far, 3);
 }
 
-static bool fan_applies(const ProjectRequest *what, CudaNotes *notes)
+/* Whether the rays are fans from outside the volume; chooses weights and taps. */
+static bool fans_choose(const ProjectRequest *what, Choice *c)
 {
-	Choice *c = notes_of<Choice>(notes);
 	const Plan *plan = what->plan;
 	const RayClass *rays = &plan->rays;
 	double reach = 0, error = 0;
 	bool source = rays->source == TOMOS_FAN_PER_ROW ||
 		      (rays->source == TOMOS_POINT && plan->model.planar);
 	if (plan->model.clamp || plan->model.nearest || !source || !rays->same_rows ||
-		rays->all.axis != 2 || what->count > 65535 || plan->model.columns > 1 << 22 ||
-		(!plan->model.planar && what->box.high[2] - what->box.low[2] > MOST_SLICES))
+		rays->all.axis != 2 || what->count > 65535 || plan->model.columns > 1 << 22)
 		return false;
+	c->slices =
+		HatSlices{.s = 2, .a = 0, .b = 1, .first = rays->all.row, .sign = rays->all.sign};
 	c->least = 1e300;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
@@ -103,6 +105,22 @@ static bool fan_applies(const ProjectRequest *what, CudaNotes *notes)
 	for (c->taps = 0; c->taps < TAPS - 1 && reach > 0.499 * taps_of[c->taps];)
 		c->taps++;
 	return reach <= 0.499 * taps_of[c->taps];
+}
+
+static bool fan_applies(const ProjectRequest *what, CudaNotes *notes)
+{
+	return (what->plan->model.planar || what->box.high[2] - what->box.low[2] <= MOST_SLICES) &&
+	       fans_choose(what, notes_of<Choice>(notes));
+}
+
+static bool stack_applies(const ProjectRequest *what, CudaNotes *notes)
+{
+	Choice *c = notes_of<Choice>(notes);
+	int64_t low, high;
+	if (what->plan->model.planar || !fans_choose(what, c))
+		return false;
+	slices_range(what, &c->slices, &low, &high);
+	return high - low >= LEAST_SLICES;
 }
 
 typedef void (*FanKernel)(const Fan s);
@@ -212,6 +230,81 @@ static tomos_status back_slice(tomos_backend *backend, const ProjectRequest *wha
 		});
 }
 
+/* ---- stacks ---------------------------------------------------------------------------------- */
+
+typedef void (*StackKernel)(const FanStack s);
+
+#define STACK_ROW(T) \
+	{ \
+		fans_forward<T, DEEP>, fans_forward<T, PARABOLA>, fans_forward<T, ROOT> \
+	}
+static const StackKernel stack_forward[TAPS][3] = {
+	STACK_ROW(2), STACK_ROW(3), STACK_ROW(4), STACK_ROW(6), STACK_ROW(10), STACK_ROW(18)};
+
+/* All but the slice. */
+static tomos_status find_fan(
+	tomos_backend *backend, const ProjectRequest *what, const Choice *c, Fan *s)
+{
+	const Plan *plan = what->plan;
+	const KernelModel *model = &plan->model;
+	const CudaPlan *kept;
+	TRY(cuda_plan(backend, plan, &kept));
+	*s = Fan{.grid = plan->whole,
+		.model = *model,
+		.views = kept->views + what->first,
+		.count = what->count,
+		.stride = model->rows * model->columns,
+		.na = (int)(what->box.high[0] - what->box.low[0]),
+		.nb = (int)(what->box.high[1] - what->box.low[1]),
+		.least = (float)(0.5 * c->least)};
+	memcpy(s->grid.low, what->box.low, sizeof s->grid.low);
+	return TOMOS_OK;
+}
+
+static tomos_status run_stack(tomos_backend *backend, const ProjectRequest *what, const Choice *c,
+	const Fan *fan, int64_t slices, const CudaEpilogue *epilogue)
+{
+	const int64_t slice = fan->grid.low[2], unit = (int64_t)4 * FANS_QUADS;
+	Transposed x = transposed_volume(what, &c->slices, slice, slices, unit),
+		   y = transposed_views(what, &c->slices, slice, slices, unit);
+	TRY(cuda_scratch(backend, SCRATCH_REORDERED, x.pitch * x.nj * x.nk, &x.inside, "slices"));
+	TRY(cuda_scratch(
+		backend, SCRATCH_ROWS, y.pitch * y.nj * y.nk, &y.inside, "rows of slices"));
+	FanStack s = {.fan = *fan,
+		.group = (int)(x.pitch / unit),
+		.lanes = 1,
+		.from = (const float4 *)x.inside,
+		.to = (float4 *)y.inside};
+	while (s.lanes < s.group)
+		s.lanes *= 2;
+	TRY(transpose_in(backend, &x));
+	StackKernel kernel = what->kernel == KERNEL_joseph ? fans_forward<0, DEEP>
+							   : stack_forward[c->taps][c->weights];
+	kernel<<<dim3(cuda_blocks(fan->model.columns, WIDE / s.lanes * FANS_WARPS, 1 << 30),
+			 cuda_blocks(fan->count, FANS_VIEWS, 65535)),
+		dim3(WIDE, FANS_VIEWS * FANS_WARPS), 0, device_of(backend)->stream>>>(s);
+	CUDA_LAUNCHED("projecting fans");
+	return transpose_out(backend, &y, epilogue);
+}
+
+static tomos_status stack_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *epilogue)
+{
+	const Choice *c = notes_of<Choice>(notes);
+	const int64_t most =
+		slices_at_once(backend, what, &c->slices, SlicesScratch{4 * FANS_QUADS, 1, 1, 0});
+	int64_t low, high;
+	Fan s;
+	TRY(find_fan(backend, what, c, &s));
+	slices_range(what, &c->slices, &low, &high);
+	for (int64_t z = low; z < high; z += most) {
+		s.row = c->slices.first + c->slices.sign * z;
+		s.grid.low[2] = z;
+		TRY(run_stack(backend, what, c, &s, min64(most, high - z), epilogue));
+	}
+	return TOMOS_OK;
+}
+
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 static tomos_status fan_run(tomos_backend *backend, const ProjectRequest *what,
@@ -220,17 +313,8 @@ static tomos_status fan_run(tomos_backend *backend, const ProjectRequest *what,
 	const Plan *plan = what->plan;
 	const KernelModel *model = &plan->model;
 	const Choice *c = notes_of<Choice>(notes);
-	const CudaPlan *kept;
-	TRY(cuda_plan(backend, plan, &kept));
-	Fan s = {.grid = plan->whole,
-		.model = *model,
-		.views = kept->views + what->first,
-		.count = what->count,
-		.stride = model->rows * model->columns,
-		.na = (int)(what->box.high[0] - what->box.low[0]),
-		.nb = (int)(what->box.high[1] - what->box.low[1]),
-		.least = (float)(0.5 * c->least)};
-	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
+	Fan s;
+	TRY(find_fan(backend, what, c, &s));
 	for (int64_t z = what->box.low[2]; z < what->box.high[2]; z++) {
 		s.row = model->planar ? 0 : plan->rays.all.row + plan->rays.all.sign * z;
 		if (s.row < 0 || s.row >= model->rows)
@@ -253,6 +337,7 @@ static CudaFusion fan_fuses(const tomos_backend *, const ProjectRequest *what, c
 	return step->average || !what->plan->model.planar ? FUSES_NEXT : FUSES;
 }
 
-extern const CudaKernel cuda_fan_forward, cuda_fan_back;
+extern const CudaKernel cuda_fan_forward, cuda_fan_back, cuda_fans_forward_l1;
 const CudaKernel cuda_fan_forward = {fan_applies, fan_run};
+const CudaKernel cuda_fans_forward_l1 = {stack_applies, stack_run, NULL, transpose_overwrites};
 const CudaKernel cuda_fan_back = {fan_applies, fan_run, fan_fuses};

@@ -167,8 +167,8 @@ static __global__ void __launch_bounds__(WIDE) rows_from_slices(const __grid_con
 	for (int64_t view = blockIdx.z; view < b.count; view += gridDim.z) {
 		const Heights h = heights_of(b, view);
 		const double middle = ((double)row - h.at) / h.f, reach = h.half / fabs(h.f);
-		const int64_t first = (int64_t)fmin(fmax(ceil(middle - reach), 0.), 1e9);
-		const double last = fmin(floor(middle + reach), (double)(b.slices - 1));
+		const int64_t first = (int64_t)fmin(fmax(floor(middle - reach) + 1, 0.), 1e9);
+		const double last = fmin(ceil(middle + reach) - 1, (double)(b.slices - 1));
 		float sum[EACH] = {0};
 		for (int64_t n = first; (double)n <= last; n++) {
 			const float weight = height_weight(h, row, n);
@@ -193,8 +193,8 @@ static __global__ void __launch_bounds__(WIDE) slices_from_rows(const __grid_con
 	for (int64_t view = blockIdx.z; view < b.count; view += gridDim.z) {
 		const Heights h = heights_of(b, view);
 		const double middle = h.f * (double)slice + h.at;
-		const int64_t first = (int64_t)fmin(fmax(ceil(middle - h.half), 0.), 1e9);
-		const double last = fmin(floor(middle + h.half), (double)(b.rows - 1));
+		const int64_t first = (int64_t)fmin(fmax(floor(middle - h.half) + 1, 0.), 1e9);
+		const double last = fmin(ceil(middle + h.half) - 1, (double)(b.rows - 1));
 		const float *from = b.scan + view * b.rows * b.columns;
 		float sum[EACH] = {0};
 		for (int64_t row = first; (double)row <= last; row++) {
