@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 #include "io/io.h"
 
@@ -27,6 +28,7 @@ enum {
 	TASK = 16 << 20, /* bytes copied by one task */
 	LARGE = 2 << 20, /* bytes of a large page */
 };
+#define SLOW 0.3e-9 /* seconds a byte, in which small pages are allocated and written */
 static const long tmpfs = 0x01021994; /* f_type of statfs(2) */
 
 struct Reserve {
@@ -40,15 +42,8 @@ struct Reserve {
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-/* Bytes of a file from `from` on, a multiple of LARGE, at an address for large pages. */
-typedef struct {
-	char *region, *data;
-	size_t length; /* of the region, which is as much larger as that needs */
-	int64_t from, bytes;
-} View;
-
 /* At least [at, end) of a file of `size` bytes. */
-static bool view_open(View *v, int descriptor, int64_t at, int64_t end, int64_t size)
+bool view_open(View *v, int descriptor, int64_t at, int64_t end, int64_t size)
 {
 	v->from = at / LARGE * LARGE;
 	v->bytes = min64((end + LARGE - 1) / LARGE * LARGE, size) - v->from;
@@ -65,22 +60,40 @@ static bool view_open(View *v, int descriptor, int64_t at, int64_t end, int64_t 
 	return false;
 }
 
-static void view_close(const View *v)
+void view_close(const View *v)
 {
 	(void)munmap(v->region, v->length);
 }
 
-/* Large pages for all but the end of the file. The kernel makes them of pages that are there, so
- * one of each is allocated first. False: there will be none. Neighbours that are at work on the
- * same page are no reason for that. */
+static double thread_seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The kernel makes large pages of pages that are there, so one of each is allocated first. False:
+ * there will be none, or they take longer than small ones, as in fragmented memory. Neighbours that
+ * are at work on the same page are no reason for that. */
+static bool make_some_large(char *data, int64_t bytes)
+{
+	double start = thread_seconds();
+	for (int64_t i = 0; i < bytes; i += LARGE)
+		if (madvise(data + i, 1, MADV_POPULATE_WRITE) != 0)
+			return false;
+	if (madvise(data, (size_t)bytes, MADV_COLLAPSE) != 0 && errno != EAGAIN && errno != EBUSY)
+		return false;
+	return bytes < TASK || thread_seconds() - start <= SLOW * (double)bytes;
+}
+
+/* For all but the end of the file. */
 static bool make_large(const View *v)
 {
 	int64_t whole = v->bytes / LARGE * LARGE;
-	for (int64_t i = 0; i < whole; i += LARGE)
-		if (madvise(v->data + i, 1, MADV_POPULATE_WRITE) != 0)
+	for (int64_t at = 0; at < whole; at += TASK)
+		if (!make_some_large(v->data + at, min64(TASK, whole - at)))
 			return false;
-	return whole == 0 || madvise(v->data, (size_t)whole, MADV_COLLAPSE) == 0 ||
-	       errno == EAGAIN || errno == EBUSY;
+	return true;
 }
 
 static bool is_in_memory(int descriptor)
@@ -96,6 +109,25 @@ static bool has_size(int descriptor, int64_t bytes)
 	struct stat info;
 	return fstat(descriptor, &info) == 0 &&
 	       (info.st_size >= bytes || fallocate(descriptor, 0, bytes - 1, 1) == 0);
+}
+
+bool path_in_memory(const char *path)
+{
+	struct statfs system;
+	return statfs(path, &system) == 0 && system.f_type == tmpfs;
+}
+
+/* Small ones at the end of the file. */
+bool large_pages(int descriptor, int64_t at, int64_t end, int64_t size)
+{
+	View v;
+	if (!has_size(descriptor, size) || !view_open(&v, descriptor, at, end, size))
+		return false;
+	int64_t whole = v.bytes / LARGE * LARGE, rest = v.bytes - whole;
+	bool made = make_large(&v) &&
+		    (rest == 0 || madvise(v.data + whole, (size_t)rest, MADV_POPULATE_WRITE) == 0);
+	view_close(&v);
+	return made;
 }
 
 /* ---- ahead of the threads that write --------------------------------------------------------- */

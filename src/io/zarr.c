@@ -246,6 +246,7 @@ const Format format_zarr = {
 	.write_bytes = zarr_write_bytes,
 	.close = zarr_close,
 	.seal = zarr_seal,
+	.reserve = zarr_reserve,
 	.read_back = zarr_read_back,
 	.read_back_rows = zarr_read_back_rows,
 	.merge = zarr_merge,
