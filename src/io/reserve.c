@@ -117,15 +117,13 @@ bool path_in_memory(const char *path)
 	return statfs(path, &system) == 0 && system.f_type == tmpfs;
 }
 
-/* Small ones at the end of the file. */
+/* Small ones at the end of the file, and where neighbours were at work. */
 bool large_pages(int descriptor, int64_t at, int64_t end, int64_t size)
 {
 	View v;
 	if (!has_size(descriptor, size) || !view_open(&v, descriptor, at, end, size))
 		return false;
-	int64_t whole = v.bytes / LARGE * LARGE, rest = v.bytes - whole;
-	bool made = make_large(&v) &&
-		    (rest == 0 || madvise(v.data + whole, (size_t)rest, MADV_POPULATE_WRITE) == 0);
+	bool made = make_large(&v) && madvise(v.data, (size_t)v.bytes, MADV_POPULATE_WRITE) == 0;
 	view_close(&v);
 	return made;
 }
