@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 #include "io/io.h"
 
@@ -28,7 +27,6 @@ enum {
 	TASK = 16 << 20, /* bytes copied by one task */
 	LARGE = 2 << 20, /* bytes of a large page */
 };
-#define SLOW 0.3e-9 /* seconds a byte, in which small pages are allocated and written */
 static const long tmpfs = 0x01021994; /* f_type of statfs(2) */
 
 struct Reserve {
@@ -65,35 +63,17 @@ void view_close(const View *v)
 	(void)munmap(v->region, v->length);
 }
 
-static double thread_seconds(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* The kernel makes large pages of pages that are there, so one of each is allocated first. False:
- * there will be none, or they take longer than small ones, as in fragmented memory. Neighbours that
- * are at work on the same page are no reason for that. */
-static bool make_some_large(char *data, int64_t bytes)
-{
-	double start = thread_seconds();
-	for (int64_t i = 0; i < bytes; i += LARGE)
-		if (madvise(data + i, 1, MADV_POPULATE_WRITE) != 0)
-			return false;
-	if (madvise(data, (size_t)bytes, MADV_COLLAPSE) != 0 && errno != EAGAIN && errno != EBUSY)
-		return false;
-	return bytes < TASK || thread_seconds() - start <= SLOW * (double)bytes;
-}
-
-/* For all but the end of the file. */
+/* Large pages for all but the end of the file. The kernel makes them of pages that are there, so
+ * one of each is allocated first. False: there will be none. Neighbours that are at work on the
+ * same page are no reason for that. */
 static bool make_large(const View *v)
 {
 	int64_t whole = v->bytes / LARGE * LARGE;
-	for (int64_t at = 0; at < whole; at += TASK)
-		if (!make_some_large(v->data + at, min64(TASK, whole - at)))
+	for (int64_t i = 0; i < whole; i += LARGE)
+		if (madvise(v->data + i, 1, MADV_POPULATE_WRITE) != 0)
 			return false;
-	return true;
+	return whole == 0 || madvise(v->data, (size_t)whole, MADV_COLLAPSE) == 0 ||
+	       errno == EAGAIN || errno == EBUSY;
 }
 
 static bool is_in_memory(int descriptor)
