@@ -93,6 +93,8 @@ struct Format {
 	tomos_status (*create)(File *file);
 	tomos_status (*write)(
 		File *file, int64_t first, int64_t count, int threads, const void *stored);
+	/* `write` also sets the checksums of slices, while it has them in a cache. */
+	bool sums;
 	tomos_status (*finish)(File *file); /* completes the file under its temporary name */
 	void (*close)(File *file);
 	/* For resumable files: `seal` completes everything but the data, `sync` writes out what is

@@ -23,8 +23,8 @@
 
 enum {
 	LEAST = 1 << 20, /* bytes of an output that this is worth it for */
-	STEP = 64 << 20, /* bytes allocated at a time */
-	TASK = 16 << 20, /* bytes copied by one task */
+	STEP = 16 << 20, /* bytes allocated at a time, */
+	TASK = 4 << 20,  /* and copied by one task: what is mapped counts as memory */
 	LARGE = 2 << 20, /* bytes of a large page */
 };
 static const long tmpfs = 0x01021994; /* f_type of statfs(2) */

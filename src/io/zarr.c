@@ -247,6 +247,7 @@ const Format format_zarr = {
 	.close = zarr_close,
 	.seal = zarr_seal,
 	.reserve = zarr_reserve,
+	.sums = true,
 	.read_back = zarr_read_back,
 	.read_back_rows = zarr_read_back_rows,
 	.merge = zarr_merge,

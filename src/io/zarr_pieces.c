@@ -244,6 +244,20 @@ static tomos_status write_chunk(
 	return TOMOS_OK;
 }
 
+/* The part of the checksum of each slice that a row of chunks makes up. */
+static void add_checksums(const Cutting *c, int64_t cy)
+{
+	const ZarrArray *a = &c->level->array;
+	int64_t line = a->shape[2] * a->element.bytes, slice = a->shape[1] * line;
+	int64_t first = cy * a->inner[1] * line, end = min64(first + a->inner[1] * line, slice);
+	const char *from = c->slices->stored + (c->first - c->slices->first) * slice;
+	for (int64_t i = 0; i < c->count; i++) {
+		uint32_t sum = checksum_add(0, from + i * slice + first, end - first);
+		__atomic_fetch_xor(&c->file->checksums[c->first + i],
+			checksum_before(sum, slice - end), __ATOMIC_RELAXED);
+	}
+}
+
 /* Sums of 2 x 2 numbers of the slice in a row of chunks. */
 static void sum_band(const Cutting *c, int64_t cy)
 {
@@ -258,7 +272,7 @@ static void sum_band(const Cutting *c, int64_t cy)
 
 /* A row of chunks. Threads that write different slices begin in different places, since a file
  * system may let only one at a time write to a file. Sums first: they read rows from end to end,
- * which brings these to the cache sooner than the pieces of chunks would. */
+ * which brings these to the cache sooner than the pieces of chunks would, and so do checksums. */
 static tomos_status write_row(void *user, int64_t task)
 {
 	const Cutting *c = user;
@@ -276,6 +290,8 @@ static tomos_status write_row(void *user, int64_t task)
 		ranges[2 * i] = HUGE_VALF;
 		ranges[2 * i + 1] = -HUGE_VALF;
 	}
+	if (c->slices->level == 0 && c->file->kept && !written)
+		add_checksums(c, row);
 	if (c->slices->sums)
 		sum_band(c, row);
 	for (int64_t cx = 0; cx < l->per[1] && status == TOMOS_OK; cx++)
@@ -308,6 +324,8 @@ tomos_status pieces_write(File *file, const Slices *s, int threads)
 	int64_t depth = l->array.inner[0];
 	if (s->level == 0)
 		ranges_begin(file, s->first, s->count);
+	if (s->level == 0 && !s->written)
+		memset(file->checksums + s->first, 0, (size_t)s->count * sizeof *file->checksums);
 	for (int64_t done = 0, count; done < s->count; done += count) {
 		int64_t first = s->first + done;
 		count = min64(depth - first % depth, s->count - done);
