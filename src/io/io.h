@@ -93,6 +93,8 @@ struct Format {
 	tomos_status (*create)(File *file);
 	tomos_status (*write)(
 		File *file, int64_t first, int64_t count, int threads, const void *stored);
+	/* `write` also sets the checksums of slices, while it has them in a cache. */
+	bool sums;
 	tomos_status (*finish)(File *file); /* completes the file under its temporary name */
 	void (*close)(File *file);
 	/* For resumable files: `seal` completes everything but the data, `sync` writes out what is
@@ -128,6 +130,9 @@ struct Format {
 	bool scaled;
 	/* Memory in bytes that writing takes beside the slices. NULL: next to nothing. */
 	double (*write_bytes)(const int64_t shape[3]);
+	/* The output, if it is in memory, may also be mapped, of which this many bytes count as
+	 * memory of the process. NULL: no use is made of that. */
+	tomos_status (*reserve)(File *file, double bytes);
 };
 
 #define FORMAT(name) extern const Format format_##name;
@@ -315,6 +320,19 @@ tomos_status flat_write_runs(const Runs *runs, int threads, const void *data);
  * otherwise NULL; reserve_write writes one run, with space NULL like flat_write_runs. reserve_close
  * must be called before the file is closed. */
 typedef struct Reserve Reserve;
+/* Whether a file or directory is in memory (tmpfs). Large pages for [at, end) of such a file, which is
+ * extended to `size` bytes if it is shorter; false: there are none. Mappings of at least [at, end):
+ * nothing is written to a page that was not allocated, since without space the process would
+ * end. */
+typedef struct {
+	char *region, *data; /* data: byte `from` of the file */
+	size_t length;       /* of the region, which is larger so that large pages fit */
+	int64_t from, bytes;
+} View;
+bool path_in_memory(const char *path);
+bool large_pages(int descriptor, int64_t at, int64_t end, int64_t size);
+bool view_open(View *view, int descriptor, int64_t at, int64_t end, int64_t size);
+void view_close(const View *view);
 tomos_status reserve_open(Reserve **reserve, int descriptor, int64_t at, int64_t bytes);
 tomos_status reserve_write(Reserve *reserve, const Runs *runs, int threads, const void *data);
 void reserve_close(Reserve **reserve);

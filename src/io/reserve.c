@@ -23,8 +23,8 @@
 
 enum {
 	LEAST = 1 << 20, /* bytes of an output that this is worth it for */
-	STEP = 64 << 20, /* bytes allocated at a time */
-	TASK = 16 << 20, /* bytes copied by one task */
+	STEP = 16 << 20, /* bytes allocated at a time, */
+	TASK = 4 << 20,  /* and copied by one task: what is mapped counts as memory */
 	LARGE = 2 << 20, /* bytes of a large page */
 };
 static const long tmpfs = 0x01021994; /* f_type of statfs(2) */
@@ -40,15 +40,8 @@ struct Reserve {
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-/* Bytes of a file from `from` on, a multiple of LARGE, at an address for large pages. */
-typedef struct {
-	char *region, *data;
-	size_t length; /* of the region, which is as much larger as that needs */
-	int64_t from, bytes;
-} View;
-
 /* At least [at, end) of a file of `size` bytes. */
-static bool view_open(View *v, int descriptor, int64_t at, int64_t end, int64_t size)
+bool view_open(View *v, int descriptor, int64_t at, int64_t end, int64_t size)
 {
 	v->from = at / LARGE * LARGE;
 	v->bytes = min64((end + LARGE - 1) / LARGE * LARGE, size) - v->from;
@@ -65,7 +58,7 @@ static bool view_open(View *v, int descriptor, int64_t at, int64_t end, int64_t 
 	return false;
 }
 
-static void view_close(const View *v)
+void view_close(const View *v)
 {
 	(void)munmap(v->region, v->length);
 }
@@ -96,6 +89,23 @@ static bool has_size(int descriptor, int64_t bytes)
 	struct stat info;
 	return fstat(descriptor, &info) == 0 &&
 	       (info.st_size >= bytes || fallocate(descriptor, 0, bytes - 1, 1) == 0);
+}
+
+bool path_in_memory(const char *path)
+{
+	struct statfs system;
+	return statfs(path, &system) == 0 && system.f_type == tmpfs;
+}
+
+/* Small ones at the end of the file, and where neighbours were at work. */
+bool large_pages(int descriptor, int64_t at, int64_t end, int64_t size)
+{
+	View v;
+	if (!has_size(descriptor, size) || !view_open(&v, descriptor, at, end, size))
+		return false;
+	bool made = make_large(&v) && madvise(v.data, (size_t)v.bytes, MADV_POPULATE_WRITE) == 0;
+	view_close(&v);
+	return made;
 }
 
 /* ---- ahead of the threads that write --------------------------------------------------------- */

@@ -19,14 +19,14 @@ static void sum_one(void *user, int64_t i)
 	s->sums[i] = checksum_add(0, s->stored + i * s->bytes, s->bytes);
 }
 
-/* Only resumable and HDF5 files need checksums. */
+/* Only resumable and HDF5 files need checksums; some formats make them. */
 static tomos_status write_portion(
 	File *file, int64_t first, int64_t count, int threads, const char *stored)
 {
 	Slices s = {file, stored, file->shape[1] * file->shape[2] * file->element.bytes,
 		file->checksums + first, NULL};
 	TRY(cancel_check("writing"));
-	if (file->kept || file->format == &format_hdf5)
+	if ((file->kept || file->format == &format_hdf5) && !file->format->sums)
 		parallel_for(count, sum_one, &s);
 	return file->format->write(file, first, count, threads, stored);
 }

@@ -31,6 +31,9 @@ static tomos_status account_slice(void *user, int64_t slice)
 
 static tomos_status complete_direct(File *file, int threads)
 {
+	ZarrWriter *w = ((const Zarr *)file->own)->writer;
+	mapped_close(w->mapped);
+	w->mapped = NULL;
 	TRY(parallel_each(file->shape[0], threads, account_slice, file, "writing"));
 	TRY(levels_complete(file, threads));
 	return shards_complete(file, threads);

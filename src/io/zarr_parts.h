@@ -154,6 +154,8 @@ typedef struct SpareSlice {
 	struct SpareSlice *next;
 } SpareSlice;
 
+typedef struct ZarrMapped ZarrMapped;
+
 struct ZarrWriter {
 	int count;
 	ZarrLevel levels[ZARR_LEVELS];
@@ -162,6 +164,7 @@ struct ZarrWriter {
 	PendingSums *pending; /* the latest first */
 	int pending_count, pending_most;
 	SpareSlice *spares[ZARR_LEVELS]; /* for slices of the level after */
+	ZarrMapped *mapped;              /* NULL: shards are written by system calls */
 	pthread_mutex_t spare_lock;
 	int log; /* of a process that has joined: descriptor, otherwise -1; */
 	int64_t log_end;
@@ -178,6 +181,14 @@ tomos_status pending_new(ZarrWriter *writer, int level, int64_t slice, PendingSu
 void pending_free(ZarrWriter *writer, PendingSums *pending);
 PendingSums *pending_take(ZarrWriter *writer, int level, int64_t slice);
 void pending_keep(ZarrWriter *writer, PendingSums *pending);
+
+/* As of a Format. */
+tomos_status zarr_reserve(File *file, double bytes);
+void mapped_close(ZarrMapped *mapped);
+/* The chunks of a layer that are in a shard, in memory that they are written to; NULL: they are
+ * written by system calls. `slices`: of the layer, that were written meanwhile. */
+char *mapped_take(ZarrMapped *mapped, int level, int64_t layer, int64_t shard);
+void mapped_give(ZarrMapped *mapped, int level, int64_t layer, int64_t shard, int64_t slices);
 
 tomos_status zarr_create(File *file);
 double zarr_write_bytes(const int64_t shape[3]);

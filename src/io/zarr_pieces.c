@@ -48,8 +48,9 @@ typedef struct {
 	bool direct;
 	int64_t layer, n[2];  /* shards along y and x */
 	int *descriptors;     /* -1: it is not open, or there is no such file */
+	char **maps;          /* writing: chunks of the layer in memory; NULL: by descriptors */
 	int64_t *left;        /* writing: rows of chunks to come, of each row of shards */
-	pthread_mutex_t lock; /* of both */
+	pthread_mutex_t lock; /* of all three */
 } Layer;
 
 static int64_t shard_depth(const Layer *l)
@@ -70,6 +71,7 @@ static void layer_close(Layer *l, const char *path)
 	for (int64_t i = 0; l->descriptors && i < l->n[0] * l->n[1]; i++)
 		(void)flat_close(&l->descriptors[i], path);
 	mem_free(l->descriptors);
+	mem_free((void *)l->maps);
 	mem_free(l->left);
 }
 
@@ -120,6 +122,8 @@ static tomos_status layer_begin(const File *file, int level, int64_t layer, Laye
 {
 	TRY(layer_make(file, level, layer, l));
 	tomos_status status = mem_alloc(&l->left, l->n[0], sizeof *l->left, "shards");
+	if (status == TOMOS_OK)
+		status = mem_zeroed(&l->maps, l->n[0] * l->n[1], sizeof(char *), "shards");
 	int64_t rows = file_rows(l);
 	for (int64_t i = 0; i < l->n[0] && status == TOMOS_OK; i++)
 		l->left[i] = min64(rows, l->level->per[0] - i * rows);
@@ -130,30 +134,41 @@ static tomos_status layer_begin(const File *file, int level, int64_t layer, Laye
 
 static tomos_status row_open(const File *file, int level, Layer *l, int64_t cy)
 {
+	ZarrMapped *mapped = ((const Zarr *)file->own)->writer->mapped;
 	int64_t first = cy / file_rows(l) * l->n[1];
 	tomos_status status = TOMOS_OK;
 	pthread_mutex_lock(&l->lock);
-	for (int64_t i = first; i < first + l->n[1] && status == TOMOS_OK; i++)
-		if (l->descriptors[i] < 0)
+	for (int64_t i = first; i < first + l->n[1] && status == TOMOS_OK; i++) {
+		if (l->maps[i] || l->descriptors[i] >= 0)
+			continue;
+		l->maps[i] = mapped_take(mapped, level, l->layer, i);
+		if (!l->maps[i])
 			status = open_one(file, level, l, i, true);
+	}
 	pthread_mutex_unlock(&l->lock);
 	return status;
 }
 
-static tomos_status row_close(const File *file, Layer *l, int64_t cy)
+/* Of a layer that `slices` slices were written to. */
+static tomos_status row_close(const File *file, int level, Layer *l, int64_t cy, int64_t slices)
 {
+	ZarrMapped *mapped = ((const Zarr *)file->own)->writer->mapped;
 	int64_t row = cy / file_rows(l), first = row * l->n[1];
 	tomos_status status = TOMOS_OK;
 	pthread_mutex_lock(&l->lock);
 	bool last = --l->left[row] == 0;
-	for (int64_t i = first; i < first + l->n[1] && last && status == TOMOS_OK; i++)
+	for (int64_t i = first; i < first + l->n[1] && last && status == TOMOS_OK; i++) {
+		if (l->maps[i])
+			mapped_give(mapped, level, l->layer, i, slices);
+		l->maps[i] = NULL;
 		status = flat_close(&l->descriptors[i], file->path);
+	}
 	pthread_mutex_unlock(&l->lock);
 	return status;
 }
 
-/* The descriptor and the offset of slice `within` of a chunk. */
-static int place_of(const Layer *l, int64_t cy, int64_t cx, int64_t within, int64_t *at)
+/* The file and the offset of slice `within` of a chunk, from where the layer begins. */
+static int64_t place_of(const Layer *l, int64_t cy, int64_t cx, int64_t within, int64_t *at)
 {
 	const ZarrLevel *of = l->level;
 	const ZarrArray *a = &of->array;
@@ -161,11 +176,18 @@ static int place_of(const Layer *l, int64_t cy, int64_t cx, int64_t within, int6
 	*at = within * of->piece;
 	if (!l->direct) {
 		*at += (cy * of->per[1] + cx) * zarr_inner_bytes(a);
-		return l->descriptors[0];
+		return 0;
 	}
-	int64_t number = (l->layer % shard_depth(l) * sy + cy % sy) * sx + cx % sx;
-	*at += number * of->slot;
-	return l->descriptors[cy / sy * l->n[1] + cx / sx];
+	*at += (cy % sy * sx + cx % sx) * of->slot;
+	return cy / sy * l->n[1] + cx / sx;
+}
+
+/* Where the layer begins in its files. */
+static int64_t layer_start(const Layer *l)
+{
+	const ZarrArray *a = &l->level->array;
+	int64_t chunks = a->chunk[1] / a->inner[1] * (a->chunk[2] / a->inner[2]);
+	return l->direct ? l->layer % shard_depth(l) * chunks * l->level->slot : 0;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -201,22 +223,39 @@ static tomos_status write_chunk(
 	const Cutting *c, int64_t cy, int64_t cx, char *buffer, float *ranges)
 {
 	const ZarrLevel *l = c->level;
-	int64_t most = max64(1, BUFFER / l->piece), depth = l->array.inner[0], at;
+	int64_t most = max64(1, BUFFER / l->piece), depth = l->array.inner[0], at = 0;
 	int64_t per = l->per[0] * l->per[1], chunk = cy * l->per[1] + cx;
 	for (int64_t done = 0; done < c->count; done += most) {
 		int64_t now = min64(most, c->count - done), first = c->first + done;
+		bool written = c->slices->written;
+		int64_t place = written ? 0 : place_of(c->layer, cy, cx, first % depth, &at);
+		char *map = written ? NULL : c->layer->maps[place];
+		char *to = map ? map + at : buffer;
 		for (int64_t i = 0; i < now; i++) {
-			char *piece = buffer + i * l->piece;
+			char *piece = to + i * l->piece;
 			cut_piece(c, first + i, cy, cx, piece, ranges + 2 * (done + i));
 			if (l->sums)
 				l->sums[(first + i) * per + chunk] = crc32c(piece, l->piece);
 		}
-		if (c->slices->written)
-			continue;
-		int descriptor = place_of(c->layer, cy, cx, first % depth, &at);
-		TRY(flat_write(descriptor, c->file->path, at, buffer, now * l->piece));
+		if (!map && !written)
+			TRY(flat_write(c->layer->descriptors[place], c->file->path,
+				layer_start(c->layer) + at, buffer, now * l->piece));
 	}
 	return TOMOS_OK;
+}
+
+/* The part of the checksum of each slice that a row of chunks makes up. */
+static void add_checksums(const Cutting *c, int64_t cy)
+{
+	const ZarrArray *a = &c->level->array;
+	int64_t line = a->shape[2] * a->element.bytes, slice = a->shape[1] * line;
+	int64_t first = cy * a->inner[1] * line, end = min64(first + a->inner[1] * line, slice);
+	const char *from = c->slices->stored + (c->first - c->slices->first) * slice;
+	for (int64_t i = 0; i < c->count; i++) {
+		uint32_t sum = checksum_add(0, from + i * slice + first, end - first);
+		__atomic_fetch_xor(&c->file->checksums[c->first + i],
+			checksum_before(sum, slice - end), __ATOMIC_RELAXED);
+	}
 }
 
 /* Sums of 2 x 2 numbers of the slice in a row of chunks. */
@@ -233,7 +272,7 @@ static void sum_band(const Cutting *c, int64_t cy)
 
 /* A row of chunks. Threads that write different slices begin in different places, since a file
  * system may let only one at a time write to a file. Sums first: they read rows from end to end,
- * which brings these to the cache sooner than the pieces of chunks would. */
+ * which brings these to the cache sooner than the pieces of chunks would, and so do checksums. */
 static tomos_status write_row(void *user, int64_t task)
 {
 	const Cutting *c = user;
@@ -251,12 +290,14 @@ static tomos_status write_row(void *user, int64_t task)
 		ranges[2 * i] = HUGE_VALF;
 		ranges[2 * i + 1] = -HUGE_VALF;
 	}
+	if (c->slices->level == 0 && c->file->kept && !written)
+		add_checksums(c, row);
 	if (c->slices->sums)
 		sum_band(c, row);
 	for (int64_t cx = 0; cx < l->per[1] && status == TOMOS_OK; cx++)
 		status = write_chunk(c, row, cx, buffer, ranges);
 	if (status == TOMOS_OK && !written)
-		status = row_close(c->file, c->layer, row);
+		status = row_close(c->file, c->slices->level, c->layer, row, c->count);
 	if (status == TOMOS_OK && c->slices->level == 0)
 		ranges_add(c->file, c->first, c->count, ranges);
 	mem_free(ranges);
@@ -283,6 +324,8 @@ tomos_status pieces_write(File *file, const Slices *s, int threads)
 	int64_t depth = l->array.inner[0];
 	if (s->level == 0)
 		ranges_begin(file, s->first, s->count);
+	if (s->level == 0 && !s->written)
+		memset(file->checksums + s->first, 0, (size_t)s->count * sizeof *file->checksums);
 	for (int64_t done = 0, count; done < s->count; done += count) {
 		int64_t first = s->first + done;
 		count = min64(depth - first % depth, s->count - done);
@@ -321,8 +364,9 @@ static tomos_status read_shard(
 			file->temporary, (long long)slice);
 	for (int64_t k = 0; k < rows * columns; k++) {
 		int64_t at, cy = top + k / columns, cx = left + k % columns;
-		int descriptor = place_of(l, cy, cx, slice % a->inner[0], &at);
-		TRY(flat_read(descriptor, file->temporary, at, piece, of->piece));
+		int64_t place = place_of(l, cy, cx, slice % a->inner[0], &at);
+		TRY(flat_read(l->descriptors[place], file->temporary, layer_start(l) + at, piece,
+			of->piece));
 		join_piece(a, cy, cx, piece, 0, stored);
 	}
 	return TOMOS_OK;

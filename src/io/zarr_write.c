@@ -99,6 +99,7 @@ void zarr_writer_close(ZarrWriter *w)
 {
 	if (!w)
 		return;
+	mapped_close(w->mapped);
 	for (int i = 0; i < w->count; i++) {
 		ZarrLevel *l = &w->levels[i];
 		zarr_array_close(&l->array);

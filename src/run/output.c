@@ -72,8 +72,10 @@ static tomos_status put_provenance(const FileRun *r)
 static tomos_status create_part(FileRun *r)
 {
 	const int64_t shape[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
-	return io_create(&r->file, r->output, TOMOS_VOLUME, shape, &r->file_options,
-		r->journal.part, r->journal.begun);
+	TRY(io_create(&r->file, r->output, TOMOS_VOLUME, shape, &r->file_options, r->journal.part,
+		r->journal.begun));
+	const Format *format = r->file->format;
+	return format->reserve ? format->reserve(r->file, r->memory - r->planned) : TOMOS_OK;
 }
 
 /* Values beyond the window in slices that are not computed again; false: another kind of note. */

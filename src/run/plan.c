@@ -299,11 +299,13 @@ static int64_t resident_thickest(const FileRun *r, int64_t most, double bytes)
 	return low;
 }
 
-/* Threads that write: more for formats that work on what they write, and need memory for it. */
+/* Threads that write: more for formats that work on what they write, and need memory for it, and
+ * for a file per slice, each of which one thread writes. */
 static int64_t writers(const FileRun *r)
 {
 	const int64_t shape[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
-	return tomos_threads() * (io_write_bytes(r->output, shape) > 0 ? 7 : 5) / 8;
+	bool many = io_write_bytes(r->output, shape) > 0 || io_names_directory(r->output);
+	return tomos_threads() * (many ? 7 : 5) / 8;
 }
 
 /* Pieces of the transfers, for slabs of this size; false: they exceed the memory. */

@@ -63,10 +63,10 @@ static tomos_status prepare_sample(Stages *s)
 static tomos_status measure_prepare(FileRun *r, tomos_rates *rates)
 {
 	int64_t rows = SAMPLE_BYTES / max64(1, raw_row_bytes(r->prepared));
-	const Slab slab = middle_slab(r, rows);
+	Slab slab = middle_slab(r, rows);
 	tomos_run_report report;
 	double window[2];
-	TRY(run_probe(r, "rates", slab.first, slab.count, prepare_sample, window, &report));
+	TRY(run_probe(r, "rates", &slab, 1, prepare_sample, window, &report));
 	const double *bytes = report.stage_bytes, *seconds = report.stage_seconds;
 	rates->prepare = bytes[TOMOS_STAGE_PREPARE] / seconds[TOMOS_STAGE_PREPARE];
 	rates->read = bytes[TOMOS_STAGE_READ] / seconds[TOMOS_STAGE_READ];

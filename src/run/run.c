@@ -185,42 +185,57 @@ static tomos_status say_plan(const FileRun *r)
 
 static tomos_status probe_slab(Stages *s)
 {
-	FileRun *r = s->run;
 	const Turn *turn = turn_at(s, 0);
-	float *volume;
 	stage_begin(s, TOMOS_STAGE_READ);
 	if (turn->fresh)
 		TRY(slab_read(s, turn));
 	stage_end(s, TOMOS_STAGE_READ);
-	TRY(slab_compute(s, turn, 0));
-	if (r->file_options.window_count > 0)
-		return TOMOS_OK;
-	TRY(slab_floats(s, turn, 0, &volume));
-	window_of(volume, turn->slab->count * r->grid.n[1] * r->grid.n[0], WINDOW_TAIL, r->window);
+	return slab_compute(s, turn, 0);
+}
+
+static tomos_status widen_window(Stages *s, const Turn *turn, int at)
+{
+	FileRun *r = s->run;
+	double one[2];
+	float *volume;
+	TRY(slab_floats(s, turn, at, &volume));
+	window_of(volume, turn->slab->count * r->grid.n[1] * r->grid.n[0], WINDOW_TAIL, one);
+	r->window[0] = fmin(r->window[0], one[0]);
+	r->window[1] = fmax(r->window[1], one[1]);
 	return TOMOS_OK;
+}
+
+static tomos_status probe_window(Stages *s)
+{
+	s->run->window[0] = HUGE_VAL;
+	s->run->window[1] = -HUGE_VAL;
+	s->finish = widen_window;
+	return stages_run(s);
 }
 
 /* Reads and computes some slices for their window and times. Which slices does not depend on the
  * slabs. */
-tomos_status run_probe(FileRun *whole, const char *stage, int64_t first, int64_t count,
+tomos_status run_probe(FileRun *whole, const char *stage, Slab *slabs, int64_t count,
 	tomos_status (*work)(Stages *), double window[2], tomos_run_report *report)
 {
 	FileRun r = *whole;
-	Slab slab = {.first = first, .count = count};
 	*report =
 		(tomos_run_report){.bytes = sizeof *report, .prep = {.bytes = sizeof report->prep}};
-	slab_rows(&r, &slab);
 	r.report = report;
 	r.iterative.probing = true;
 	r.adapts = false;
 	r.stage = stage;
-	r.slices = count;
-	r.slabs = &slab;
-	r.slab_count = 1;
-	r.most_slices = r.most_lines = slab.padded;
-	if (slab.rows > r.most_lines)
-		r.most_lines = slab.rows;
-	r.most_rows = prepared_needs(r.prepared, slab.row, slab.rows).rows;
+	r.slabs = slabs;
+	r.slab_count = count;
+	r.slices = r.most_slices = r.most_lines = r.most_rows = 0;
+	for (Slab *slab = slabs; slab < slabs + count; slab++) {
+		slab_rows(&r, slab);
+		r.slices += slab->count;
+		r.most_slices = max64(r.most_slices, slab->padded);
+		r.most_lines = max64(r.most_lines, max64(slab->padded, slab->rows));
+		r.most_rows =
+			max64(r.most_rows, prepared_needs(r.prepared, slab->row, slab->rows).rows);
+	}
 	tomos_status status = stages_with(&r, work, true);
 	whole->iterative = r.iterative; /* the operator stays */
 	whole->analytic = r.analytic;
@@ -245,18 +260,21 @@ static int64_t group_of(const FileRun *r, int64_t slice, int64_t *count)
  * does not depend on the slabs. */
 static tomos_status choose_window(FileRun *r)
 {
-	int64_t count = min64(WINDOW_SLICES, r->slices);
+	int64_t count = min64(WINDOW_SLICES, r->slices), together = r->iterates ? 1 : count;
 	double window[2] = {HUGE_VAL, -HUGE_VAL};
+	Slab slabs[WINDOW_SLICES] = {{.first = 0}};
 	for (int64_t i = 0; i < count; i++) {
 		int64_t slice = r->first_slice + (2 * i + 1) * r->slices / (2 * count);
-		tomos_run_report report;
-		double one[2];
-		int64_t number = 1;
+		slabs[i] = (Slab){.first = slice, .count = 1};
 		if (r->iterative.grouped)
-			slice = group_of(r, slice, &number);
-		TRY(run_probe(r, "window", slice, number, probe_slab, one, &report));
-		window[0] = fmin(window[0], one[0]);
-		window[1] = fmax(window[1], one[1]);
+			slabs[i].first = group_of(r, slice, &slabs[i].count);
+	}
+	for (int64_t i = 0; i < count; i += together) {
+		tomos_run_report report;
+		double some[2];
+		TRY(run_probe(r, "window", slabs + i, together, probe_window, some, &report));
+		window[0] = fmin(window[0], some[0]);
+		window[1] = fmax(window[1], some[1]);
 	}
 	double margin = WINDOW_MARGIN * (window[1] - window[0]);
 	r->window[0] = window[0] - margin;
@@ -279,7 +297,8 @@ static tomos_status say_time(FileRun *r)
 	if (!r->job->say || r->iterates)
 		return TOMOS_OK;
 	int64_t first = r->first_slice + (r->slices - count) / 2;
-	TRY(run_probe(r, "estimate", first, count, probe_slab, window, &t));
+	Slab slab = {.first = first, .count = count};
+	TRY(run_probe(r, "estimate", &slab, 1, probe_slab, window, &t));
 	double slow = fmax(t.read_seconds, t.compute_seconds);
 	double all = slabs * slow + fmin(t.read_seconds, t.compute_seconds);
 	double unit = all < 120 ? 1 : all < 7200 ? 60 : 3600;

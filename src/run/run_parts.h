@@ -246,8 +246,11 @@ typedef struct {
 /* What is done with a slab, each by one thread: stages at the same time. */
 typedef enum { WORK_READ, WORK_COMPUTE, WORK_WRITE, WORKS } Work;
 
-typedef struct {
+typedef struct Stages Stages;
+struct Stages {
 	FileRun *run;
+	/* The last stage: slab_write, or what a trial does with its slices. */
+	tomos_status (*finish)(Stages *stages, const Turn *turn, int at);
 	Turn *turns;
 	Slab *cuts;               /* of a run that adapts its slabs: one per turn */
 	int64_t turn_count, next; /* next: slice that has no turn yet, or slab of the plan */
@@ -267,7 +270,7 @@ typedef struct {
 	const tomos_cancel *cancel;  /* the caller's flag, for the threads of the stages */
 	tomos_status read_status, write_status;
 	char read_message[512], write_message[512];
-} Stages;
+};
 
 /* Allocates all buffers and calls `work`; floats: slab_floats will be called. */
 tomos_status stages_with(FileRun *run, tomos_status (*work)(Stages *stages), bool floats);
@@ -281,8 +284,9 @@ void slab_done(Stages *stages, Work work, const Slab *slab, double start);
 const Turn *turn_at(Stages *stages, int64_t i);
 /* Busy times so far, and which is the longest, into the report. */
 void stages_publish(Stages *stages);
-/* Calls `work` for some slices, without an output, for their times and their window. */
-tomos_status run_probe(FileRun *whole, const char *stage, int64_t first, int64_t count,
+/* Calls `work` for slabs that are given by their slices, without an output, for their times and their
+ * window. */
+tomos_status run_probe(FileRun *whole, const char *stage, Slab *slabs, int64_t count,
 	tomos_status (*work)(Stages *), double window[2], tomos_run_report *report);
 tomos_status slab_read(Stages *stages, const Turn *turn);
 /* The rows of a slab, unless they are those of the last one. What was read may be overwritten
@@ -294,6 +298,8 @@ tomos_status slab_analytic(FileRun *run, const Slab *slab);
 tomos_status slab_compute(Stages *stages, const Turn *turn, int at);
 /* In device memory: the slices in the type of the output; rejects values that are not finite. */
 tomos_status slab_encode(Stages *stages, const Turn *turn, int at);
+/* Memory that slices are downloaded to, which takes a moment, unless it is there. */
+tomos_status slab_open_writing(const FileRun *r);
 tomos_status slab_write(Stages *stages, const Turn *turn, int at);
 /* The slices of a volume buffer, as floats in host memory. */
 tomos_status slab_floats(Stages *stages, const Turn *turn, int at, float **volume);

@@ -406,11 +406,13 @@ static tomos_status write_piece(void *user, int64_t first, int64_t count, char *
 }
 
 /* Slices of a few MiB at least are downloaded and written by one thread. */
-static tomos_status open_down(Resident *d, int64_t slice)
+tomos_status slab_open_writing(const FileRun *r)
 {
 	enum { PIECE = 4 << 20 };
-	if (d->down.memory)
+	Resident *d = r->resident;
+	if (!d || d->down.memory)
 		return TOMOS_OK;
+	int64_t slice = r->grid.n[1] * r->grid.n[0] * d->encoding.bytes;
 	int64_t piece = slice * max64(1, PIECE / slice);
 	return ring_open(&d->down, d->backend, COPY_DOWNLOAD, piece, 2 * d->workers);
 }
@@ -429,7 +431,7 @@ static tomos_status write_resident(Stages *s, const Share *own, int64_t before, 
 		.bytes = size * d->encoding.bytes,
 		.task = write_piece,
 		.user = &writing};
-	TRY(open_down(d, job.bytes));
+	TRY(slab_open_writing(r));
 	return ring_download(&d->down, &job);
 }
 

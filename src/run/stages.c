@@ -195,11 +195,12 @@ static void *write_stage(void *user)
 {
 	Stages *s = user;
 	tomos_cancel_on(s->cancel);
+	s->write_status = slab_open_writing(s->run); /* while the first slab is computed */
 	for (int64_t i = 0; s->write_status == TOMOS_OK && gate_wait(&s->out, false); i++) {
 		const Turn *turn = &s->turns[i];
 		double start = run_now();
 		stage_begin(s, TOMOS_STAGE_WRITE);
-		s->write_status = slab_write(s, turn, (int)(i % 2));
+		s->write_status = s->finish(s, turn, (int)(i % 2));
 		stage_end(s, TOMOS_STAGE_WRITE);
 		slab_done(s, WORK_WRITE, turn->slab, start);
 		if (s->write_status == TOMOS_OK)
@@ -221,7 +222,7 @@ static tomos_status compute_stage(Stages *s)
 		TRY(slab_compute(s, turn, (int)(i % 2)));
 		gate_move(&s->out, true);
 	}
-	if (s->run->resident) /* while the last slab is written */
+	if (s->run->resident && !s->run->iterative.probing) /* while the last slab is written */
 		resident_end_input(s->run->resident);
 	return TOMOS_OK;
 }
@@ -340,6 +341,7 @@ tomos_status stages_with(FileRun *r, tomos_status (*work)(Stages *s), bool float
 	Stages *s;
 	TRY(mem_zeroed(&s, 1, sizeof *s, "the stages of a run"));
 	s->run = r;
+	s->finish = slab_write;
 	s->cancel = cancel_asked();
 	pthread_mutex_init(&s->lock, NULL);
 	memcpy(s->before, r->report->stage_seconds, sizeof s->before);

@@ -6,6 +6,7 @@
 #   long_kill.sh COMMAND        TOMOS_KILLS: how many (500)   TOMOS_SEED: of what is random (1)
 #   TOMOS_KILL_MEMORY: limit of the runs (13M)   TOMOS_KILL_SCAN: size of the scan
 #   TOMOS_KILL_ONLY: "volume.h5 slices/", some of the outputs   TOMOS_KILL_ROUNDING: by which iterates may differ (0)
+#   TOMOS_KILL_WRITING=1: only after the output was begun, where a device takes long to start
 #   TOMOS_KILL_SECONDS: ends after these, with fewer kills, where the time of a machine is limited (no limit)
 # On a GPU several slabs of data in its memory take a larger scan, and no limit, and the order of its sums is not fixed:
 #   TOMOS_KILL_MEMORY=0 TOMOS_KILL_SCAN="--columns 256 --rows 128 --views 200" TOMOS_KILL_ROUNDING=1e-6
@@ -51,6 +52,15 @@ bad() {
 	failed=$((failed + 1))
 }
 recon() { (cd work && "$tomos" recon ../scan.h5 --memory "$memory" "$@" -o "$out" $options) >said 2>err; }
+# In the background; until it has begun its output, if only such moments are wanted.
+start() {
+	begin=$(date +%s%N)
+	(cd work && exec "$tomos" recon ../scan.h5 --memory "$memory" -q -o "$out" $options) 2>err &
+	job=$!
+	[ "${TOMOS_KILL_WRITING:-}" ] || return
+	until compgen -G 'work/.[!.]*' >/dev/null || ! kill -0 $job 2>/dev/null; do sleep 0.002; done
+	begin=$(date +%s%N)
+}
 random() { echo $(((RANDOM * 32768 + RANDOM) % ($1 > 0 ? $1 : 1))); }
 
 # One of the files that were left, cut off, with zeros in it, with a bit flipped, longer, or gone.
@@ -107,9 +117,9 @@ for number in "${!formats[@]}"; do
 	read -r out options <<<"${formats[$number]}"
 	in_time || break
 	rm -rf whole work && mkdir work
-	begin=$(date +%s%N)
 	damage="" moment=none case=0
-	recon || { bad "a run that is left alone"; continue; }
+	start
+	wait $job || { bad "a run that is left alone"; continue; }
 	span=$((($(date +%s%N) - begin) / 1000000))
 	mv work whole
 	rm -f whole.npy
@@ -118,8 +128,7 @@ for number in "${!formats[@]}"; do
 	while [ $begun -lt $((kills * (number + 1) / ${#formats[@]})) ] && [ $case -lt $((2 * kills)) ] && in_time; do
 		mkdir work
 		case=$((case + 1)) damage="" moment=$(random $((span + span / 16)))
-		(cd work && exec "$tomos" recon ../scan.h5 --memory "$memory" -q -o "$out" $options) 2>err &
-		job=$!
+		start
 		sleep "$(printf '%d.%03d' $((moment / 1000)) $((moment % 1000)))"
 		kill -9 $job 2>/dev/null
 		if wait $job 2>/dev/null; then
