@@ -52,6 +52,45 @@ static void test_axis(void **state)
 	}
 }
 
+/* Few views of short scans and arcs in which few rays are measured twice: axis and direction are
+ * right, or doubted. */
+static void test_few_views(void **state)
+{
+	static const double degrees[] = {0, 190, 170};
+	(void)state;
+	int sure = 0, scans = CASE_SLOW ? 12 : 90;
+	for (int i = 0; i < scans; i++) {
+		ConeScene s = {.seed = (uint64_t)i + 500,
+			.size = 64,
+			.rows = i % 2 ? 5 : 1,
+			.views = 44 + i % 30,
+			.arc = ARC_SHORT,
+			.object = (ConeObject)(i % 5),
+			.noise = i % 4 < 2 ? 0.01 : 0,
+			.offset = 6,
+			.degrees = degrees[i % 3],
+			.fan = i % 3 ? 25 : 8};
+		cone_scene(&s);
+		tomos_geometry *nominal = cone_nominal(&s, 1, i % 7 < 3);
+		tomos_axis axis = {.bytes = sizeof axis};
+		double sweep[3];
+		if (tomos_axis_find_scan(&axis, NULL, &s.array, nominal, NULL, NULL) == TOMOS_OK &&
+			!tomos_axis_doubt(&axis, &sweep[0], &sweep[1], &sweep[2])) {
+			double off = fabs(axis.column - s.pose[POSE_AXIS]);
+			printf("  scan %d: %.3f, true %.3f, standard error %.3f%s\n", i,
+				axis.column, s.pose[POSE_AXIS], axis.error,
+				axis.reversed != (i % 7 < 3) ? ", DIRECTION" : "");
+			assert_true(off < fmax(4 * axis.error, 0.1));
+			assert_int_equal(axis.reversed, i % 7 < 3);
+			sure++;
+		}
+		tomos_geometry_free(nominal);
+		cone_scene_free(&s);
+	}
+	printf("  %d of %d are certain\n", sure, scans);
+	assert_true(5 * sure > scans);
+}
+
 /* With the direction given, the angles are taken as they are. */
 static void test_direction_given(void **state)
 {
@@ -401,7 +440,8 @@ static void test_memory(void **state)
 }
 
 #define TESTS(T) \
-	T(test_orbit), T(test_normal), T(test_axis), T(test_direction_given), T(test_mirrored), \
-		T(test_sharpness), T(test_rejected), T(test_pose), T(test_pose_arcs), \
-		T(test_right_pose), T(test_cut_object), T(test_round_object), T(test_memory)
+	T(test_orbit), T(test_normal), T(test_axis), T(test_few_views), T(test_direction_given), \
+		T(test_mirrored), T(test_sharpness), T(test_rejected), T(test_pose), \
+		T(test_pose_arcs), T(test_right_pose), T(test_cut_object), T(test_round_object), \
+		T(test_memory)
 TEST_MAIN(TESTS, NULL, NULL)
