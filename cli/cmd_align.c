@@ -55,14 +55,16 @@ static double magnified(const tomos_view *view)
 	return length(way) / fmax(length(view->src), 1e-30);
 }
 
+/* Signs are those of --shift-x, --shift-y and --roll: a view that moves one way has its image
+ * shifted the other way. */
 static void set_curves(alignment *a, const tomos_geometry *g)
 {
 	const double degree = acos(-1) / 180;
 	for (int64_t i = 0; i < a->views; i++) {
 		const tomos_view *view = &tomos_geometry_list(g)[i];
 		const double *motion = a->motions + MOTIONS * i;
-		a->curves[0][i] = motion[0] * magnified(view) / length(view->u);
-		a->curves[1][i] = motion[1] * magnified(view) / length(view->v);
+		a->curves[0][i] = -motion[0] * magnified(view) / length(view->u);
+		a->curves[1][i] = -motion[1] * magnified(view) / length(view->v);
 		a->curves[2][i] = motion[2] / degree;
 	}
 }

@@ -140,8 +140,8 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);
 	if (axis->at_edge)
-		note("warning: the axis is at the end of the range %g to %g, and may be beyond it; "
-		     "set --axis-range\n",
+		note("warning: the axis may be outside the range %g to %g that was searched; set "
+		     "--axis-range\n",
 			axis->low, axis->high);
 	double from, to, step;
 	if (!tomos_axis_doubt(axis, &from, &to, &step))

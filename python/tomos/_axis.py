@@ -30,7 +30,7 @@ class Axis(float):
     """
     confidence: float  #: 0: undetermined, 1: certain; compare within one method and range
     error: float       #: standard error in columns; nan if there is only one estimate
-    at_edge: bool      #: found at the end of the range; the axis may be outside
+    at_edge: bool      #: at the end of the range, or better outside: the axis may be there
     full_turn: bool    #: the views cover 360 degrees
     half: bool         #: half acquisition: the axis is in the outer quarter of the detector
     range: tuple[float, float]      #: columns that were searched
@@ -53,7 +53,7 @@ class Axis(float):
         if not hasattr(self, "confidence"):  # a copy or a pickle has the number only
             return float.__repr__(self)
         ways = ", ".join(f"{way} {column:.2f}" for way, column in self.answers.items())
-        edge = ", at the edge of its range" if self.at_edge else ""
+        edge = ", perhaps outside its range" if self.at_edge else ""
         return f"<tomos.Axis {float(self):.3f}, confidence {self.confidence:.2f}{edge} ({ways})>"
 
     def _repr_html_(self) -> str:
@@ -63,7 +63,7 @@ class Axis(float):
             "column": f"{float(self):.3f}", "confidence": f"{self.confidence:.2f}",
             "standard error": f"{self.error:.2g}" if self.error == self.error else None,
             "searched": f"{self.range[0]:g} to {self.range[1]:g}"
-                        + (", found at its edge" if self.at_edge else ""),
+                        + (", perhaps outside" if self.at_edge else ""),
             **{f"by {way}": f"{column:.3f}" for way, column in self.answers.items()}})
 
 

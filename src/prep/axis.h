@@ -63,6 +63,10 @@ void axis_slopes(const float *row, int64_t n, float *out);
 bool axis_at_end(const AxisProblem *p, double column);
 void axis_settle(const AxisProblem *p, AxisAnswer *answer);
 
+/* Replaces pixels that do not vary over the views. copy: the data then, to be freed with mem_free;
+ * NULL: there are none. */
+tomos_status constant_mend(tomos_array *data, float **copy);
+
 /* Sums over the rows of a laminography scan, added some rows at a time. */
 typedef struct {
 	int64_t views, rows, columns;

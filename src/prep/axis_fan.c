@@ -11,6 +11,15 @@ enum { MOST_COLUMNS = 512 };
 #define SEEN 1e-3   /* residual by which it is better at least: that of round objects is rounding */
 #define UNSURE 0.1  /* confidence */
 #define COMMON 0.01 /* columns: error that parts of the data have in common */
+/* How far rays measured from both sides may be apart, in columns and in standard deviations of
+ * their noise, and their least share of the energy: others belong to no axis, or are in air. Rows
+ * beside the midplane do not quite meet; in short scans and
+ * with offset detectors, where few rays agree by chance, that is no excuse. */
+#define FEW 0.3 /* of the columns, on the shorter side of an offset detector */
+#define APART 0.8
+#define APART_FEW 0.15
+#define APART_NOISE 2
+#define LEAST_SHARE 0.01
 
 void axis_midplane(const Orbit *o, const double pose[POSE_COUNT], Line *line)
 {
@@ -68,10 +77,38 @@ static bool better(const PairFit *one, const PairFit *two)
 				      two->residual < CLEAR * one->residual);
 }
 
+static bool seen(const PairFit *fit)
+{
+	return fit->solved && fit->share > LEAST_SHARE;
+}
+
+static bool agrees(const Opposite *s, const PairFit *fit)
+{
+	double axis = (fit->value[PAIR_AXIS] + 0.5) / (double)s->bin, wide = (double)s->columns;
+	bool few = !s->full || fmin(axis, wide - axis) < FEW * wide;
+	double apart = few ? APART_FEW : APART;
+	return seen(fit) && fit->apart < hypot(apart, APART_NOISE * fit->noise);
+}
+
 typedef struct {
 	bool reversed;
 	bool clear; /* one direction is better than the other */
+	bool open;  /* neither can be told from the other, and they have different axes */
 } Rotation;
+
+/* Which of two directions rays agree for; where they do for both, the given one stays unless it is
+ * clearly worse, both by its residual and in the search. */
+static Rotation compare(const Opposite *s, const AxisAnswer found[2], const PairFit fits[2])
+{
+	bool agree[2] = {agrees(s, &fits[0]), agrees(s, &fits[1])};
+	if (agree[0] != agree[1]) /* unless the other one has nothing to compare */
+		return (Rotation){agree[1], true, !seen(&fits[agree[0]])};
+	bool other = better(&fits[0], &fits[1]), likelier = found[1].likeness > found[0].likeness;
+	bool clear = (other && likelier) || better(&fits[1], &fits[0]);
+	double apart = fabs(found[0].column - found[1].column);
+	bool same = apart <= fmax(4 * hypot(found[0].error, found[1].error), APART_FEW);
+	return (Rotation){other && likelier, clear, !clear && (other || !same)};
+}
 
 /* Both directions, or the one given. */
 static tomos_status try_line(
@@ -79,18 +116,18 @@ static tomos_status try_line(
 {
 	Opposite s;
 	PairFit fits[2];
-	AxisAnswer other = {0};
+	AxisAnswer both[2] = {{0}};
 	tomos_status status;
 	*found = (Rotation){.clear = !decide};
 	TRY(opposite_make(&s, p, line, MOST_COLUMNS));
-	TRY_OR_DONE(try_direction(&s, p, p->orbit->mirror, answer, &fits[0]));
-	if (decide) {
-		TRY_OR_DONE(try_direction(&s, p, -p->orbit->mirror, &other, &fits[1]));
-		found->reversed = other.likeness > answer->likeness && better(&fits[0], &fits[1]);
-		found->clear = found->reversed || better(&fits[1], &fits[0]);
-	}
-	if (found->reversed)
-		*answer = other;
+	for (int i = 0; i < (decide ? 2 : 1); i++)
+		TRY_OR_DONE(try_direction(
+			&s, p, i ? -p->orbit->mirror : p->orbit->mirror, &both[i], &fits[i]));
+	if (decide)
+		*found = compare(&s, both, fits);
+	*answer = both[found->reversed];
+	if (!agrees(&s, &fits[found->reversed]) || isnan(answer->error) || found->open)
+		answer->confidence *= UNSURE;
 	if (!fits[found->reversed].solved)
 		status = fail(TOMOS_BAD_VALUE,
 			"no ray of the %lld views is measured from both sides: the axis cannot be "

@@ -15,6 +15,8 @@ typedef struct {
 	float *lines;  /* [column][view], smoothed */
 	float *slopes; /* likewise: derivatives along the columns */
 	float *rises;  /* likewise, smoothed: derivatives along the rows */
+	double noise;  /* variance of a value of `lines`, as far as columns show it */
+	double energy; /* mean square of the values */
 } Opposite;
 
 /* The line in which a plane meets the detector: at row `row` in column 0, and `slope` rows further
@@ -40,8 +42,11 @@ enum { PAIR_AXIS, PAIR_SWIVEL, PAIR_SCALE, PAIR_SLOPE, PAIR_COUNT };
 typedef struct {
 	double value[PAIR_COUNT];
 	double covariance[NORMAL_MOST][NORMAL_MOST];
-	double common[PAIR_COUNT];    /* largest change by errors of an averaged column */
-	double residual;              /* norm of the differences, relative to that of the rays */
+	double common[PAIR_COUNT]; /* largest change by errors of an averaged column */
+	double residual;           /* norm of the differences, relative to that of the rays */
+	double apart; /* the same in columns: moved by as much, rays differ as they do */
+	double noise; /* what noise makes of that */
+	double share; /* mean square of the rays, relative to that of all rays */
 	double blocks[NORMAL_BLOCKS]; /* its square in sectors of the half turn */
 	bool solved;                  /* false: there are no pairs, or they say nothing */
 } PairFit;

@@ -10,12 +10,17 @@ enum { ITERATIONS = 24, MARGIN = 2, TERMS = 6, LINES = 6 };
 enum { DIFFERENCE, HERE, THERE, ANGLE, RISE_HERE, RISE_THERE };
 
 typedef struct {
+	double gram[NORMAL_BLOCKS][TERMS][TERMS]; /* sums of products of the terms */
+	double energy[NORMAL_BLOCKS];             /* of the rays */
+	int64_t views;
+} PairSums;
+
+typedef struct {
 	const Opposite *sinogram;
 	double distance, sign; /* in columns of the sinogram */
 	double value[PAIR_COUNT];
-	int64_t count;                               /* of pairs */
-	double (*gram)[NORMAL_BLOCKS][TERMS][TERMS]; /* [pair]: sums of products of the terms */
-	double (*energy)[NORMAL_BLOCKS];             /* [pair]: of the rays */
+	int64_t count;  /* of pairs */
+	PairSums *sums; /* [pair] */
 } Pairs;
 
 /* Columns of the rays at x and -x of an upright detector, and the angle between the two. */
@@ -65,9 +70,8 @@ static int64_t block_of(const Opposite *s, int64_t view, int64_t first, int64_t 
 	return min64((int64_t)(part * NORMAL_BLOCKS), NORMAL_BLOCKS - 1);
 }
 
-static void add_pair(Pairs *p, int64_t pair, const float *lines, int64_t by, double part)
+static void add_pair(const Opposite *s, PairSums *sums, const float *lines, int64_t by, double part)
 {
-	const Opposite *s = p->sinogram;
 	const float *here = lines, *there = here + 3 * s->views;
 	float w[4], d[4];
 	int64_t first = s->full ? 0 : max64(MARGIN - by, MARGIN);
@@ -87,9 +91,10 @@ static void add_pair(Pairs *p, int64_t pair, const float *lines, int64_t by, dou
 		int64_t block = block_of(s, i, first, end);
 		for (int a = 0; a < TERMS; a++)
 			for (int b = 0; b <= a; b++)
-				p->gram[pair][block][a][b] += term[a] * term[b];
-		p->energy[pair][block] += (double)(here[i] * here[i] + value * value);
+				sums->gram[block][a][b] += term[a] * term[b];
+		sums->energy[block] += (double)(here[i] * here[i] + value * value);
 	}
+	sums->views += max64(end - first, 0);
 }
 
 static double pair_x(int64_t pair)
@@ -108,8 +113,7 @@ static void take_pair(const void *user, int64_t pair, float *scratch)
 	const Opposite *s = p->sinogram;
 	double at[3], part;
 	int64_t by;
-	memset(p->gram[pair], 0, sizeof p->gram[pair]);
-	memset(p->energy[pair], 0, sizeof p->energy[pair]);
+	memset(&p->sums[pair], 0, sizeof p->sums[pair]);
 	place(p, p->value, pair_x(pair), at);
 	if (!inside(s, at[0]) || !inside(s, at[1]))
 		return;
@@ -117,7 +121,7 @@ static void take_pair(const void *user, int64_t pair, float *scratch)
 	take_line(s, at[1], scratch + 3 * s->views);
 	for (int way = 0; way < 2; way++)
 		if (opposite_shift(s, at[2], way, &by, &part))
-			add_pair(p, pair, scratch, by, part);
+			add_pair(s, &p->sums[pair], scratch, by, part);
 }
 
 /* ---- the equations --------------------------------------------------------------------------- */
@@ -165,14 +169,14 @@ static void add_equations(const Pairs *p, Normal blocks[NORMAL_BLOCKS])
 		for (int k = RISE_HERE; k <= RISE_THERE; k++)
 			one[k] = p->value[PAIR_SLOPE] * d[PAIR_SLOPE][k];
 		for (int b = 0; b < NORMAL_BLOCKS; b++) {
-			double(*gram)[TERMS] = p->gram[pair][b];
+			double(*gram)[TERMS] = p->sums[pair].gram[b];
 			for (int i = 0; i < PAIR_COUNT; i++) {
 				blocks[b].g[i] += form(d[i], one, gram);
 				for (int j = 0; j < PAIR_COUNT; j++)
 					blocks[b].h[i][j] += form(d[i], d[j], gram);
 			}
 			blocks[b].squares += form(one, one, gram);
-			blocks[b].energy += p->energy[pair][b];
+			blocks[b].energy += p->sums[pair].energy[b];
 		}
 	}
 }
@@ -200,9 +204,28 @@ static double slopes_energy(const Pairs *p)
 {
 	double sum = 0;
 	for (int64_t pair = 0; pair < p->count; pair++)
-		for (int b = 0; b < NORMAL_BLOCKS; b++)
-			sum += p->gram[pair][b][HERE][HERE] + p->gram[pair][b][THERE][THERE];
+		for (int b = 0; b < NORMAL_BLOCKS; b++) {
+			double(*gram)[TERMS] = p->sums[pair].gram[b];
+			sum += gram[HERE][HERE] + gram[THERE][THERE];
+		}
 	return sum;
+}
+
+/* How well the pairs agree, beside what noise makes them differ by. */
+static void judge(const Pairs *p, const Normal blocks[NORMAL_BLOCKS], PairFit *fit)
+{
+	double slopes = 0.5 * slopes_energy(p), squares = 0, energy = 0, rays = 0;
+	for (int64_t pair = 0; pair < p->count; pair++)
+		rays += 2 * (double)p->sums[pair].views;
+	for (int b = 0; b < NORMAL_BLOCKS; b++) {
+		squares += blocks[b].squares;
+		energy += blocks[b].energy;
+		fit->blocks[b] = blocks[b].energy > 0 ? blocks[b].squares / blocks[b].energy : 0;
+	}
+	fit->apart = slopes > 0 ? sqrt(squares / slopes) : HUGE_VAL;
+	fit->noise = slopes > 0 ? sqrt(rays * p->sinogram->noise / slopes) : HUGE_VAL;
+	fit->share = rays > 0 ? energy / (rays * p->sinogram->energy) : 0;
+	fit->residual = normal_residual(blocks);
 }
 
 static tomos_status iterate(Pairs *p, unsigned free, PairFit *fit)
@@ -217,12 +240,10 @@ static tomos_status iterate(Pairs *p, unsigned free, PairFit *fit)
 		if (!fit->solved || take_step(p, step))
 			break;
 	}
-	fit->residual = normal_residual(blocks);
+	judge(p, blocks, fit);
 	double common[NORMAL_MOST];
 	normal_bound(blocks, free, slopes_energy(p), common);
 	memcpy(fit->common, common, sizeof fit->common);
-	for (int b = 0; b < NORMAL_BLOCKS; b++)
-		fit->blocks[b] = blocks[b].energy > 0 ? blocks[b].squares / blocks[b].energy : 0;
 	return TOMOS_OK;
 }
 
@@ -234,8 +255,7 @@ tomos_status opposite_fit(
 	tomos_status status;
 	memcpy(p.value, fit->value, sizeof p.value);
 	p.value[PAIR_AXIS] = (p.value[PAIR_AXIS] + 0.5) / bin - 0.5;
-	TRY_OR_DONE(mem_alloc(&p.gram, p.count, sizeof *p.gram, "sums over pairs of rays"));
-	TRY_OR_DONE(mem_alloc(&p.energy, p.count, sizeof *p.energy, "sums over pairs of rays"));
+	TRY(mem_alloc(&p.sums, p.count, sizeof *p.sums, "sums over pairs of rays"));
 	TRY_OR_DONE(iterate(&p, free, fit));
 	memcpy(fit->value, p.value, sizeof p.value);
 	fit->value[PAIR_AXIS] = (p.value[PAIR_AXIS] + 0.5) * bin - 0.5;
@@ -247,7 +267,6 @@ tomos_status opposite_fit(
 		fit->covariance[i][PAIR_SLOPE] /= bin;
 	}
 done:
-	mem_free(p.gram);
-	mem_free(p.energy);
+	mem_free(p.sums);
 	return status;
 }

@@ -26,17 +26,20 @@ tomos_status pose_views(tomos_geometry **scan, const Orbit *orbit, const tomos_p
 	return orbit_geometry(scan, orbit, pose, found->reversed);
 }
 
-static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const tomos_array *data,
+static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const tomos_array *given,
 	const tomos_axis_options *options, const tomos_progress *progress, tomos_pose *pose)
 {
 	Coarse coarse[COARSE_COUNT] = {{.bin = 0}};
-	tomos_array band = *data;
+	tomos_array data = *given, band;
+	float *mended;
 	unsigned kept;
 	PoseProblem p = {.orbit = orbit, .band = &band, .backend = backend, .progress = progress};
 	tomos_status status;
+	TRY(constant_mend(&data, &mended));
+	band = data;
 	if (orbit->rows > 1 && orbit->kind == TOMOS_POINT) {
 		TRY_OR_DONE(coarse_scans_begin(coarse, orbit));
-		TRY_OR_DONE(coarse_scans_add(coarse, data, 0));
+		TRY_OR_DONE(coarse_scans_add(coarse, &data, 0));
 		TRY_OR_DONE(coarse_scans_finish(coarse));
 		p.coarse = coarse;
 		pose_band(orbit, &p.row, &band.shape[1]);
@@ -45,6 +48,7 @@ static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const to
 	status = pose_find(&p, options, pose, &kept);
 done:
 	coarse_scans_free(coarse);
+	mem_free(mended);
 	return status;
 }
 

@@ -281,7 +281,7 @@ static tomos_status advice(const tomos_prepared *p, const tomos_axis *axis, char
 	return mem_printf(text,
 		"; WARNING: %s (%s); compare slices with 'tomos center %s --sweep %g:%g:%g' and "
 		"the options of this run",
-		axis->at_edge ? "it is at the end of the range searched" : "it is uncertain", list,
+		axis->at_edge ? "it may be outside the range searched" : "it is uncertain", list,
 		p->scan->path, from, fmin(to, last), step);
 }
 

@@ -15,9 +15,11 @@ typedef struct {
 	int64_t size, rows, views; /* columns, rows */
 	ConeArc arc;
 	ConeObject object;
-	double noise;  /* relative to the norm of the projections */
-	bool tilted;   /* rotations of the detector, and a midplane beside the middle row */
-	double offset; /* most columns of the axis from the middle */
+	double noise;   /* relative to the norm of the projections */
+	bool tilted;    /* rotations of the detector, and a midplane beside the middle row */
+	double offset;  /* most columns of the axis from the middle */
+	double degrees; /* of the arc; 0: what ARC_SHORT or a full turn needs */
+	double fan;     /* degrees on either side; 0: drawn */
 	/* Results: */
 	double pose[POSE_COUNT], source, detector;
 	tomos_geometry *geometry; /* the true one */
@@ -76,6 +78,8 @@ static inline void drawn_pose(ConeScene *s, double *reach)
 {
 	double n = (double)s->size, middle = 0.5 * (n - 1);
 	s->detector = n * draw(s, 2.5, 6);
+	if (s->fan > 0)
+		s->detector = 0.5 * n / tan(s->fan * M_PI / 180);
 	s->source = s->detector / draw(s, 1.3, 5);
 	double offset = draw(s, -1, 1) * s->offset, degree = s->tilted ? M_PI / 180 : 0;
 	if (s->arc == ARC_OFFSET)
@@ -95,6 +99,8 @@ static inline double *drawn_angles(ConeScene *s, double reach)
 	(void)reach;
 	if (s->arc == ARC_SHORT)
 		arc = M_PI + 2 * atan(wide / s->detector) + draw(s, 2, 20) * M_PI / 180;
+	if (s->degrees > 0)
+		arc = s->degrees * M_PI / 180;
 	double start = draw(s, 0, 6);
 	for (int64_t i = 0; i < s->views; i++)
 		angles[i] = start + arc * (double)i / (double)s->views;
