@@ -9,12 +9,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -28,6 +30,7 @@ enum {
 	LAST_WAIT = 3000, /* milliseconds for the launcher to end the other ranks */
 	LAUNCHER = 2000,  /* and then itself */
 	LONGEST = 600000, /* for a launcher that still has other processes */
+	LOOK = 20,        /* milliseconds between looks whether a message has been read */
 	HIGH = 900,       /* number of the descriptor of the connection, see guard_begin */
 	FAREWELL = -1
 };
@@ -48,6 +51,8 @@ typedef struct {
 	int count, seen; /* ranks that are connected; those that have been */
 	bool lost;       /* a rank was killed */
 	double deadline; /* of the others */
+	int spare;       /* standard error of the launcher, -1: unknown */
+	char said[160];  /* a message that nobody has read yet */
 	Member members[MOST];
 } Guard;
 
@@ -88,6 +93,22 @@ static void admit(Guard *g)
 	watch(g, s);
 }
 
+/* Standard error is a pipe to the launcher. That of MPICH may end with a rank that is killed in
+ * MPI_Finalize, before it has read the message, which then goes to where its own messages went. */
+static void say_again(Guard *g)
+{
+	struct pollfd end = {.fd = STDERR_FILENO};
+	int unread = 0;
+	if (!g->said[0] || ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) {
+		g->said[0] = 0;
+		return;
+	}
+	if (poll(&end, 1, 0) != 1 || !(end.revents & POLLERR))
+		return;
+	(void)!write(g->spare, g->said, strlen(g->said));
+	g->said[0] = 0;
+}
+
 /* The first one: the launcher kills others after it. */
 static void lose(Guard *g, const Member *m)
 {
@@ -95,9 +116,13 @@ static void lose(Guard *g, const Member *m)
 		return;
 	g->lost = true;
 	g->deadline = milliseconds() + LAST_WAIT;
-	fprintf(stderr,
+	snprintf(g->said, sizeof g->said,
 		"tomos: rank %d (process %ld) has ended before its work was done: the job ends\n",
 		m->rank, (long)m->pid);
+	if (write(STDERR_FILENO, g->said, strlen(g->said)) > 0)
+		return;
+	(void)!write(g->spare, g->said, strlen(g->said));
+	g->said[0] = 0;
 }
 
 static void hear(Guard *g, int s)
@@ -135,6 +160,8 @@ static int wait_time(const Guard *g)
 	double left = g->deadline - milliseconds();
 	if (!g->lost)
 		return g->count > 0 ? -1 : UNUSED;
+	if (g->said[0] && left > LOOK)
+		return LOOK;
 	return left > 0 ? (int)left + 1 : 0;
 }
 
@@ -152,6 +179,7 @@ static void watch_all(Guard *g)
 				hear(g, list[i].data.fd);
 		if (count == 0 && g->seen == 0)
 			return;
+		say_again(g);
 		if (g->lost && milliseconds() > g->deadline)
 			end_others(g);
 	} while (g->count > 0 || g->seen == 0);
@@ -209,10 +237,12 @@ static bool has_processes(long pid)
 	return found;
 }
 
-static void end_launcher(long pid)
+static void end_launcher(Guard *g)
 {
 	double begin = milliseconds(), idle = begin;
+	long pid = g->launcher;
 	while (is_launcher(pid) && milliseconds() - begin < LONGEST) {
+		say_again(g);
 		if (has_processes(pid))
 			idle = milliseconds();
 		if (milliseconds() - idle > LAUNCHER) {
@@ -253,6 +283,7 @@ static void remove_segments(void)
 static void run_guard(int listener, pid_t launcher)
 {
 	static Guard guard;
+	char path[64];
 	setsid();
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (dup2(listener, STDIN_FILENO) < 0)
@@ -262,12 +293,15 @@ static void run_guard(int listener, pid_t launcher)
 		close(i);
 	guard.listener = STDIN_FILENO;
 	guard.launcher = launcher;
+	snprintf(path, sizeof path, "/proc/%ld/fd/2", (long)launcher);
+	guard.spare = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
 	guard.poll = epoll_create1(EPOLL_CLOEXEC);
 	watch(&guard, guard.listener);
 	watch_all(&guard);
 	if (guard.lost) {
 		close(guard.listener);
-		end_launcher(launcher);
+		end_launcher(&guard);
+		say_again(&guard);
 		remove_segments();
 	}
 	_exit(0);

@@ -42,7 +42,8 @@ static bool map_offer(const Offer *offer, CommPart *part)
 	void *data = MAP_FAILED;
 	if (fstat(file, &about) == 0 && (int64_t)about.st_ino == offer->inode &&
 		about.st_size == offer->bytes)
-		data = mmap(NULL, (size_t)offer->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+		data = mmap(
+			NULL, (size_t)offer->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	close(file);
 	if (data == MAP_FAILED)
 		return false;
@@ -87,7 +88,8 @@ tomos_status comm_share(tomos_comm *c, int count, int64_t bytes, CommShared **sh
 	*shared = NULL;
 	const Offer mine = make_offer(c, bytes);
 	TRY_OR_DONE(mem_zeroed(&made, 1, sizeof *made, "memory of several ranks"));
-	TRY_OR_DONE(mem_zeroed(&made->parts, count, sizeof *made->parts, "memory of several ranks"));
+	TRY_OR_DONE(
+		mem_zeroed(&made->parts, count, sizeof *made->parts, "memory of several ranks"));
 	TRY_OR_DONE(mem_alloc(&all, comm_size(c), sizeof *all, "memory of several ranks"));
 	made->count = count;
 	TRY_OR_DONE(comm_gather(c, &mine, sizeof mine, all));

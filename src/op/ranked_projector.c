@@ -247,8 +247,7 @@ static tomos_status adjoint(const tomos_op *op, int power, const float *y, float
 	if (!p->whole)
 		return TOMOS_OK;
 	TRY(slab_sum(group, p->edges, p->whole));
-	return vector_copy(
-		&op->domain, p->whole + p->edges[slab_member(group)] * group->slice, x);
+	return vector_copy(&op->domain, p->whole + p->edges[slab_member(group)] * group->slice, x);
 }
 
 static tomos_status ranked_apply(

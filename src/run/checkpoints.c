@@ -2,13 +2,43 @@
 #include <unistd.h>
 #include "run/run_parts.h"
 
+static tomos_status name_slices(const FileRun *r, int64_t first, int64_t end, char **path)
+{
+	return mem_printf(path, "%s.%lld-%lld", r->iterative.o.checkpoint, (long long)first,
+		(long long)(end - 1));
+}
+
 tomos_status slab_checkpoint(const FileRun *r, const Slab *slab, char **path)
 {
-	const char *name = r->iterative.o.checkpoint;
-	if (r->together || (r->slab_count == 1 && comm_size(r->comm) == 1))
-		return mem_text(path, name);
-	return mem_printf(path, "%s.%lld-%lld", name, (long long)slab->first,
-		(long long)(slab->first + slab->count - 1));
+	if (r->together || (r->slab_count == 1 && !r->iterative.group_files))
+		return mem_text(path, r->iterative.o.checkpoint);
+	return name_slices(r, slab->first, slab->first + slab->count, path);
+}
+
+static bool group_exists(const FileRun *r, int64_t group)
+{
+	char *path;
+	if (name_slices(r, max64(group, r->first_slice),
+		    min64(group + GROUP_SLICES, r->first_slice + r->slices), &path) != TOMOS_OK)
+		return false;
+	bool found = access(path, F_OK) == 0;
+	mem_free(path);
+	return found;
+}
+
+/* Slabs of ranks do not depend on their number, so that any number of them goes on; and so does one
+ * process. */
+bool checkpoints_in_groups(const FileRun *r)
+{
+	const tomos_algebraic_options *o = &r->iterative.o;
+	int64_t group = r->first_slice / GROUP_SLICES * GROUP_SLICES;
+	if (!o->checkpoint || !o->checkpoint[0])
+		return false;
+	if (comm_size(r->comm) > 1 || !o->resume || access(o->checkpoint, F_OK) == 0)
+		return comm_size(r->comm) > 1;
+	while (group < r->first_slice + r->slices && !group_exists(r, group))
+		group += GROUP_SLICES;
+	return group < r->first_slice + r->slices;
 }
 
 static tomos_status check_checkpoint(const FileRun *r, const char *path, int64_t *found)
@@ -31,11 +61,10 @@ static tomos_status check_checkpoint(const FileRun *r, const char *path, int64_t
 }
 
 /* Checks the checkpoint files before the work: no other file may be overwritten, and no checkpoint
- * lost. A name that is not that of the earlier run is told of. */
+ * lost. */
 tomos_status iterative_checkpoints(FileRun *r)
 {
 	const char *name = r->iterative.o.checkpoint;
-	int64_t found = 0;
 	if (!name || !name[0])
 		return TOMOS_OK;
 	if (r->together && comm_rank(r->comm) > 0) /* all ranks have the same one */
@@ -43,14 +72,25 @@ tomos_status iterative_checkpoints(FileRun *r)
 	for (int64_t i = 0; i < r->slab_count; i++) {
 		char *path;
 		TRY(slab_checkpoint(r, &r->slabs[i], &path));
-		tomos_status status = check_checkpoint(r, path, &found);
+		tomos_status status = check_checkpoint(r, path, &r->iterative.checkpoints);
 		mem_free(path);
 		TRY(status);
 	}
-	if (!r->iterative.o.resume || found > 0 || comm_rank(r->comm) > 0)
+	return TOMOS_OK;
+}
+
+/* A name that is not that of the earlier run is told of, if no rank has found a file. */
+tomos_status checkpoints_say(FileRun *r)
+{
+	const tomos_algebraic_options *o = &r->iterative.o;
+	double found = (double)r->iterative.checkpoints;
+	if (!r->iterates || r->options.dry_run || !o->checkpoint || !o->checkpoint[0] || !o->resume)
+		return TOMOS_OK;
+	TRY(comm_sum(r->comm, &found, 1));
+	if (found > 0)
 		return TOMOS_OK;
 	return job_say(r->job,
 		"note: there is no checkpoint '%s': slices that are not finished begin with the "
 		"first iteration",
-		name);
+		o->checkpoint);
 }

@@ -35,7 +35,7 @@ static int64_t thickness(const Model *m, int64_t count)
 	const FileRun *r = &m->run;
 	int64_t thick = max64(THICK, (count + SLABS - 1) / SLABS);
 	bool whole = r->iterates ? r->iterative.whole : !r->stacked && m->rates.link <= 0;
-	if (r->iterates && r->iterative.grouped)
+	if (r->iterates && r->iterative.in_groups)
 		thick = GROUP_SLICES;
 	if (whole || r->prepared->reach.all_rows)
 		thick = count;

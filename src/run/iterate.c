@@ -85,6 +85,8 @@ tomos_status iterative_plan(FileRun *r)
 	it->why = why_whole(r);
 	it->whole = it->why != NULL;
 	it->grouped = !it->whole && demand_coupling(&it->demand) == COUPLING_SUMS;
+	it->group_files = !it->whole && checkpoints_in_groups(r);
+	it->in_groups = it->grouped || it->group_files;
 	if (!r->stacked && r->slices < r->grid.n[2])
 		return run_rows_rejected(r->options.rows);
 	return TOMOS_OK;

@@ -24,8 +24,11 @@ typedef enum { FILE_START, FILE_MASK, FILE_RAYS, FILE_TRUTH, FILE_COUNT } SlabFi
 typedef struct {
 	tomos_algebraic_options o;
 	Demand demand;
-	bool grouped; /* slabs are groups of GROUP_SLICES slices, counted from slice 0 */
-	bool whole;   /* all slices must be in one slab, because: */
+	bool grouped;        /* sums run over groups of GROUP_SLICES slices, counted from slice 0 */
+	bool in_groups;      /* slabs are these groups: because of the sums or of checkpoints, */
+	bool group_files;    /* which are files of groups */
+	int64_t checkpoints; /* files that exist */
+	bool whole;          /* all slices must be in one slab, because: */
 	const char *why;
 	tomos_file *files[FILE_COUNT]; /* NULL: none is named */
 	const char *names[FILE_COUNT];

@@ -254,11 +254,13 @@ static tomos_status iterative_thickness(FileRun *r, int64_t *thick)
 	*thick = r->share.count;
 	if (r->iterative.whole && r->options.memory > 0 && slab_bytes(r, r->share.count) > left)
 		return too_little(r, r->share.count, r->iterative.why);
-	if (r->iterative.grouped && slab_bytes(r, group) > left)
-		return too_little(r, group, "its sums run over groups of that size");
+	if (r->iterative.in_groups && slab_bytes(r, group) > left)
+		return too_little(r, group,
+			r->iterative.grouped ? "its sums run over groups of that size"
+					     : "checkpoints of ranks have that size");
 	if (r->iterative.whole)
 		return TOMOS_OK;
-	if (r->iterative.grouped) {
+	if (r->iterative.in_groups) {
 		*thick = GROUP_SLICES;
 		return TOMOS_OK;
 	}
@@ -411,7 +413,7 @@ static tomos_status plan_resident(FileRun *r, int64_t *thick)
 static int64_t slab_end(const FileRun *r, int64_t first)
 {
 	int64_t end = first + r->thickest;
-	if (r->iterative.grouped)
+	if (r->iterative.in_groups)
 		end = (first / GROUP_SLICES + 1) * GROUP_SLICES;
 	return min64(end, r->share.first + r->share.count);
 }
@@ -463,7 +465,7 @@ static int64_t even_thickness(const FileRun *r, int64_t thick)
 {
 	int64_t count = (r->share.count + thick - 1) / thick,
 		even = (r->share.count + count - 1) / count;
-	if (r->iterative.grouped)
+	if (r->iterative.in_groups)
 		return min64(GROUP_SLICES, r->share.count);
 	if (r->iterates && count > 1 && thick >= GROUP_SLICES)
 		return thick / GROUP_SLICES * GROUP_SLICES;

@@ -485,6 +485,7 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 	TRY_OR_DONE(run_agree(&r, run_share_device(&r)));
 	TRY_OR_DONE(run_agree(&r, plan_run(&r)));
 	TRY_OR_DONE(run_same_slabs(&r));
+	TRY_OR_DONE(checkpoints_say(&r));
 	r.report->planned_bytes = r.planned;
 	if (r.options.dry_run)
 		r.report->slabs = r.slab_count;

@@ -111,7 +111,8 @@ const char *run_default_method(const tomos_geometry *scan); /* where none is nam
 
 /* ---- the plan ----------------------------------------------------------------------------- */
 
-ShareRule run_share_rule(const FileRun *run); /* stacked, iterates and iterative.grouped are set */
+ShareRule run_share_rule(
+	const FileRun *run); /* stacked, iterates and iterative.in_groups are set */
 void slab_rows(const FileRun *run, Slab *slab); /* those that its slices need */
 /* Slabs of run->share. */
 tomos_status run_plan(FileRun *run);
@@ -152,6 +153,8 @@ tomos_status iterative_checkpoints(FileRun *run);
 /* The checkpoint file of a slab. If there are several slabs, on this rank or another, its name
  * contains the slices; ranks that iterate together have one file. To be freed. */
 tomos_status slab_checkpoint(const FileRun *run, const Slab *slab, char **path);
+bool checkpoints_in_groups(const FileRun *run);
+tomos_status checkpoints_say(FileRun *run); /* collective */
 void iterative_close(Iterative *iterative);
 tomos_status iterative_operator(FileRun *run, const Slab *slab); /* in run->iterative */
 /* The volume of a slab from its prepared rows. A run of one slab that is cancelled after an

@@ -23,7 +23,7 @@ enum { EVEN = 8 }; /* groups per rank from which on whole ones are even enough *
 ShareRule run_share_rule(const FileRun *r)
 {
 	ShareRule rule = {.first = r->first_slice, .count = r->slices, .unit = 1};
-	if (r->iterates && r->iterative.grouped)
+	if (r->iterates && r->iterative.in_groups)
 		rule.unit = GROUP_SLICES;
 	else if (r->iterates && r->stacked && !r->iterative.whole &&
 		 r->slices >= EVEN * GROUP_SLICES * (int64_t)comm_size(r->comm)) {

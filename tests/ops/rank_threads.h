@@ -78,6 +78,8 @@ static const CommType team_type = {.gather = team_gather,
 	.exchange = team_exchange,
 	.wait = team_wait};
 
+static int team_local = MOST_RANKS; /* ranks on a machine */
+
 typedef tomos_status (*RankWork)(tomos_comm *comm, void *user);
 
 typedef struct {
@@ -105,7 +107,12 @@ static inline double team_run(int size, RankWork work, void *user, tomos_status 
 	pthread_barrier_init(&team.barrier, NULL, (unsigned)size);
 	for (int i = 0; i < size; i++) {
 		members[i] = (Member){work, user,
-			{.type = &team_type, .rank = i, .size = size, .own = &team}, status};
+			{.type = &team_type,
+				.rank = i,
+				.size = size,
+				.node = i / team_local * team_local,
+				.own = &team},
+			status};
 		pthread_create(&threads[i], NULL, team_member, &members[i]);
 	}
 	for (int i = 0; i < size; i++) {

@@ -54,7 +54,8 @@ choose_victim() {
 	[ ${#victims[@]} -gt 0 ] && victim=${victims[$((RANDOM % ${#victims[@]}))]}
 }
 
-while [ $killed -lt "$kills" ] && [ $case -lt $((4 * kills)) ]; do
+# Some jobs are complete before the kill, so that there may have to be more than asked for.
+while { [ $killed -lt "$kills" ] || [ $resumed -lt $((kills / 2)) ]; } && [ $case -lt $((4 * kills)) ]; do
 	read -r scan out options <<<"${formats[$((case % ${#formats[@]}))]}"
 	launcher=${launchers[$((case / ${#formats[@]} % ${#launchers[@]}))]}
 	case=$((case + 1)) count=$((2 + RANDOM % 4)) groups=""
@@ -82,7 +83,12 @@ while [ $killed -lt "$kills" ] && [ $case -lt $((4 * kills)) ]; do
 	fi
 	killed=$((killed + 1))
 	[ $((SECONDS - begin)) -le 10 ] || bad "case $case: $launcher, $count ranks: ended $((SECONDS - begin)) s later"
-	grep -qE 'rank [0-9]+|PID [0-9]+' out err || bad "case $case: no message that says which process ended"
+	# A launcher that has failed itself may end before the message is written.
+	for ((i = 0; i < 50; i++)); do
+		grep -qE 'rank [0-9]+|PID [0-9]+' out err && break
+		sleep 0.1
+	done
+	[ "$i" -lt 50 ] || bad "case $case: no message that says which process ended"
 	if grep -q "^tomos: rank [0-9]* (process $victim)" err; then
 		named=$((named + 1)) # unless it was killed while the program was still loaded
 	elif grep -q "^tomos: rank" err; then
@@ -103,6 +109,6 @@ while [ $killed -lt "$kills" ] && [ $case -lt $((4 * kills)) ]; do
 	compare
 done
 echo "$killed killed, $named of them named by number, $resumed resumed from finished slices, $failures failures"
-[ $killed = "$kills" ] || bad "only $killed kills"
+[ $killed -ge "$kills" ] || bad "only $killed kills"
 [ $resumed -ge $((kills / 2)) ] || bad "only $resumed of $kills were resumed from finished slices"
 [ "$failures" = 0 ]

@@ -48,17 +48,29 @@ ranks "${launchers[0]}" 3 $goes_on --iterations 4 -q -o first.npy && ranks "${la
 one $goes_on --iterations 8 --resume -q -o third.npy && one recon cone.h5 --method cgls --iterations 8 -q -o whole.npy &&
 	"$tomos" compare whole.npy third.npy >out && awk '/^relative L2/ {exit !($3 <= 1e-6)}' out &&
 	ok "one process goes on: $(grep '^relative L2' out)" || bad "one process goes on"
-# Slices that are independent have checkpoints of slabs: those of other ranks are not taken for them.
-slices="recon stack.h5 -q --method sirt --checkpoint part --overwrite"
+# Slices that are independent have checkpoints of slabs, which are the same for any number of ranks.
+slices="recon stack.h5 --method sirt --checkpoint part --overwrite"
 # shellcheck disable=SC2086
 if one ${slices/--checkpoint part/} --iterations 8 -o whole.npy && ranks "${launchers[0]}" 3 $slices --iterations 4 -o part.npy; then
+	for count in 2 1; do
+		# shellcheck disable=SC2086
+		ranks "${launchers[-1]}" $count $slices --resume --iterations 4 -o part.npy && grep -q 'nothing was left' out &&
+			ok "slabs of 3 ranks, found by $count" || bad "slabs of 3 ranks, not found by $count"
+	done
 	for count in 2 3; do
-		rm -f part.npy
 		# shellcheck disable=SC2086
 		ranks "${launchers[-1]}" $count $slices --resume --iterations 8 -o part.npy && "$tomos" compare whole.npy part.npy >out &&
 			awk '/^relative L2/ {exit !($3 <= 1e-6)}' out && ok "slabs of 3 ranks, continued by $count" ||
 			bad "slabs of 3 ranks, continued by $count"
 	done
+	# shellcheck disable=SC2086
+	ranks "${launchers[0]}" 3 ${slices/part/none} --resume --iterations 4 -o none.npy &&
+		[ "$(cat out err | grep -c 'there is no checkpoint')" = 1 ] && ok "no checkpoint, said once" ||
+		bad "no checkpoint, not said once"
+	# shellcheck disable=SC2086
+	rm -f part.0-* && ranks "${launchers[0]}" 3 $slices --resume --iterations 8 -o part.npy &&
+		! grep -q 'there is no checkpoint' out err && ok "checkpoints of other ranks alone" ||
+		bad "checkpoints of other ranks alone"
 else
 	bad "checkpoints of slabs"
 fi

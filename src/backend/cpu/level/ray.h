@@ -73,9 +73,11 @@ static inline float *ray_voxels(const RayPart *part)
 /* The rays of one detector row whose direction along axes[0] has the sign `side`. */
 typedef struct {
 	double first[3], source[3]; /* pixel of column 0 and source or direction, along axes[] */
-	double u[3], size[3];       /* column step, voxel size */
-	double side, middle;        /* middle: plane at which positions are exact */
-	int64_t from, to;           /* planes in front of the source, relative to the part */
+	double toward[3];     /* direction of column 0, the same in all parts: rounding must not
+				       leave a ray to one axis here and to another there */
+	double u[3], size[3]; /* column step, voxel size */
+	double side, middle;  /* middle: plane at which positions are exact */
+	int64_t from, to;     /* planes in front of the source, relative to the part */
 	bool point;
 } RayRow;
 
@@ -89,6 +91,9 @@ static inline RayRow ray_row(const RayPart *part, const KernelView *k, int64_t r
 		r.source[i] = k->src[a];
 		if (r.point)
 			r.source[i] += (KERNEL_FANS(k) ? along : 0) - (double)part->box.low[a];
+		r.toward[i] = k->src[a];
+		if (r.point)
+			r.toward[i] = k->first[a] + (KERNEL_FANS(k) ? 0 : along) - k->src[a];
 		r.u[i] = k->u[a];
 		r.size[i] = part->what->plan->whole.step[a];
 	}
@@ -180,9 +185,9 @@ static inline bool rays_alike(const RayRow *r, int64_t first, int64_t last)
 	for (int end = 0; end < 2; end++) {
 		double direction[3], start[3];
 		for (int i = 0; i < 3; i++) {
-			double pixel = r->first[i] + (double)(end ? last : first) * r->u[i];
-			start[i] = r->point ? r->source[i] : pixel;
-			direction[i] = r->point ? pixel - r->source[i] : r->source[i];
+			double column = (double)(end ? last : first);
+			start[i] = r->point ? r->source[i] : r->first[i] + column * r->u[i];
+			direction[i] = r->toward[i] + (r->point ? column * r->u[i] : 0);
 		}
 		double ahead = direction[0] * r->side, away = r->middle - start[0];
 		for (int i = 1; i < 3; i++) {
@@ -204,9 +209,9 @@ INLINE void half_rays(
 {
 	vd direction[3], start[3];
 	for (int i = 0; i < 3; i++) {
-		vd pixel = r->first[i] + column * r->u[i], source = r->source[i] + (vd){0};
-		start[i] = r->point ? source : pixel;
-		direction[i] = r->point ? pixel - source : source;
+		vd pixel = r->first[i] + column * r->u[i], toward = r->toward[i] + (vd){0};
+		start[i] = r->point ? r->source[i] + (vd){0} : pixel;
+		direction[i] = r->point ? toward + column * r->u[i] : toward;
 	}
 	vd ahead = direction[0] * r->side, rate = 1 / direction[0];
 	vl live = (ahead > 0) & belongs(part, 0, ahead, direction[1]) &
