@@ -88,7 +88,7 @@ static void admit(Guard *g)
 	watch(g, s);
 }
 
-/* The first one: the launcher kills others after it. */
+/* Names the first process that is lost; the launcher kills the others after it. */
 static void lose(Guard *g, const Member *m)
 {
 	if (g->lost)
