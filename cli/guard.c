@@ -109,7 +109,7 @@ static void say_again(Guard *g)
 	g->said[0] = 0;
 }
 
-/* The first one: the launcher kills others after it. */
+/* Names the first process that is lost; the launcher kills the others after it. */
 static void lose(Guard *g, const Member *m)
 {
 	if (g->lost)

@@ -13,7 +13,8 @@
 #define LINE 140 /* characters; inih is built for lines of 200 */
 #define NUMBER 32
 
-/* What says where a result goes, how it is watched and what it may use, but has no say in it. */
+/* Options that do not affect the result: where it is written, what is shown of the run, and which
+ * resources it may use. */
 static const char left_out[] =
 	"output.output file.overwrite run.memory run.dry_run run.resume run.preview run.ranks "
 	"run.rates "
@@ -113,7 +114,7 @@ static int row_find(const command *c, int number, const char *name, int *at)
 	return row_unknown(c, number, name);
 }
 
-/* A flag says yes or no; no, and nothing at all, is what it is without a word. */
+/* Flags are yes or no. An empty value, or no, leaves an option as it is by default. */
 static int value_set(reading *r, int number, int at)
 {
 	const tomos_option *row = group_get(number).rows + at;

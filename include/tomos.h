@@ -403,9 +403,9 @@ typedef struct tomos_scan_info {
 	int has_shifts;
 	int half; /* 1: half acquisition: 360 degrees with the axis near one edge */
 	double pixel, pixel_height, distance, energy; /* mm and keV; 0: not known */
-	/* Files of scanners: kind of geometry, "": not said; what was read, as lines of text;
-	 * lengths in mm, detector column and row (NAN: not said), radians; counts without an object
-	 * (0: not said). direction_known 0: the angles may have the other sign. */
+	/* Files of scanners: kind of geometry, "": unknown; what was read, as lines of text;
+	 * lengths in mm, detector column and row (NAN: unknown), radians; counts without an object
+	 * (0: unknown). direction_known 0: the angles may have the other sign. */
 	const char *geometry, *read;
 	double source_axis, source_detector, axis, axis_row, roll, slant, swivel, white;
 	int64_t direction_known;
@@ -435,7 +435,7 @@ TOMOS_API tomos_status tomos_scan_gap(
 	const tomos_scan *scan, tomos_frames which, int64_t *number, char *after, size_t size);
 /* The geometry: without options the file's own, if it has one. Rows, columns, views and, unless
  * given, angles are the scan's: others are rejected where it has its own, unless replace_angles
- * is set. Pixel 0 stands for what the file says, else 1 of parallel rays; point sources need
+ * is set. Pixel 0: the size that the file has, otherwise 1 for parallel rays; point sources need
  * one. */
 TOMOS_API tomos_status tomos_scan_geometry(
 	const tomos_scan *scan, tomos_geometry **geometry, const tomos_scan_options *options);
@@ -1067,7 +1067,7 @@ TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
 /* The steps of preparation that run, a line each with its options: "bin: 2\n"; "": none. */
 TOMOS_API tomos_status tomos_prepared_steps(
 	const tomos_prepared *prepared, char *text, size_t size);
-/* The unit of lengths: "mm"; "pixel" where the size of pixels is not known; "": not said. */
+/* The unit of lengths: "mm"; "pixel" where the size of pixels is not known; "": unknown. */
 TOMOS_API const char *tomos_prepared_unit(const tomos_prepared *prepared);
 /* The grid of the slices `rows` names, FIRST:END as in the run's options, "" for all. Geometry
  * and rows are those of these slices from then on, which is rejected where a slice needs more

@@ -19,8 +19,8 @@ static view_action reject(view_request *r, int status, const char *error)
 
 /* ---- who asks -------------------------------------------------------------------------------- */
 
-/* A page of another site, whose name someone lets point to this machine, has another host. Browsers
- * leave out the port if it is the default of HTTP. */
+/* Requests for other host names are rejected: pages of another site could send them if its name
+ * resolves to this machine (DNS rebinding). Browsers leave out the port if it is HTTP's default. */
 static bool host_known(const char *host, int port)
 {
 	static const char *const names[] = {"127.0.0.1", "localhost"};

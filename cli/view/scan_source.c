@@ -34,7 +34,8 @@ static bool is_described(const settings *given)
 	       given->given[GROUP_prep];
 }
 
-/* As tomos info decides; of files of tomos those with projections. */
+/* Whether the file is a scan, as `tomos info` decides; of files that tomos has written, those with
+ * projections. */
 static bool wanted(const view_source *s, const tomos_scan_info *i)
 {
 	if (strcmp(i->kind, "array") == 0)

@@ -82,7 +82,8 @@ static tomos_status scale_volume(Joint *j, float *x, float *y)
 
 /* ---- the joint operator ---------------------------------------------------------------------- */
 
-/* Motions from scaled ones, or with `transposed` scaled gradients from gradients. */
+/* Multiplies by the scaling matrix of a view, which makes motions of scaled motions; transposed: it
+ * makes scaled gradients of gradients. */
 static void scale_motion(const Joint *j, int64_t view, bool transposed, double m[MOTIONS])
 {
 	const double *w = j->scaling + MOTIONS * MOTIONS * view;

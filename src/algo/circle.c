@@ -78,7 +78,8 @@ static void sort_angles(Place *places, const Circle *circle, int64_t count, doub
 	qsort(places, (size_t)count, sizeof *places, by_angle);
 }
 
-/* Gaps behind each place, 0 between equal angles; the median of the others and the largest. */
+/* The gap after each angle, 0 between equal ones; the median of the others, and the index of the
+ * largest. */
 static tomos_status measure_gaps(const Place *places, int64_t count, double period, double *gaps,
 	double *median, int64_t *widest)
 {

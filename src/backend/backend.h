@@ -159,6 +159,13 @@ struct tomos_backend {
 	void *own;
 };
 
+/* Notes the kernel of a projection; several threads may use a backend. */
+static inline void backend_ran(tomos_backend *backend, Direction direction, const char *kernel)
+{
+	__atomic_store_n(&backend->last_kernel, kernel, __ATOMIC_RELAXED);
+	__atomic_store_n(&backend->kernel_of[direction], kernel, __ATOMIC_RELAXED);
+}
+
 /* Copies between pinned host memory and the device that overlap kernels and each other. */
 typedef enum { COPY_UPLOAD, COPY_DOWNLOAD } CopyDirection;
 enum { COPY_SLOTS = 64 }; /* copies of a direction that may be under way */

@@ -26,13 +26,8 @@ static const ModuleHost host = {.version = TOMOS_VERSION,
 tomos_status module_load(const char *name, const BackendType **type)
 {
 	char what[64];
-	void *symbol;
-	ModuleOpen *open;
 	snprintf(what, sizeof what, "the %s backend", name);
-	TRY(module_symbol(&symbol, name, "tomos_module_open", what, TOMOS_NO_DEVICE));
-	memcpy(&open, &symbol, sizeof open);
-	*type = open(&host);
-	return *type ? TOMOS_OK : module_other_version(name, TOMOS_NO_DEVICE);
+	return module_open(type, name, "tomos_module_open", &host, what, TOMOS_NO_DEVICE);
 }
 
 tomos_status module_sharing(const char *name, const ModuleSharing **sharing)

@@ -15,9 +15,6 @@ typedef struct {
 	const char *(*tune_wanted)(const tomos_backend *backend, const ProjectRequest *what);
 } ModuleHost;
 
-/* The symbol of a module, tomos_module_open; NULL: it is of another version. */
-typedef const BackendType *ModuleOpen(const ModuleHost *host);
-
 /* Devices of a module that several processes of a machine use: its symbol tomos_module_sharing. */
 typedef struct {
 	int (*count)(void); /* devices that this process sees */

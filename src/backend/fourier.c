@@ -4,6 +4,19 @@
 #include "backend/fourier_window.h"
 #include "base/fft.h"
 
+tomos_status fourier_make(tomos_backend *backend, Fourier **fourier, size_t bytes,
+	const FourierSpec *spec, FourierFill *fill,
+	void (*close)(tomos_backend *backend, Fourier *fourier))
+{
+	TRY(mem_zeroed(fourier, 1, bytes, "a projector"));
+	tomos_status status = fill(backend, *fourier, spec);
+	if (status != TOMOS_OK) {
+		close(backend, *fourier);
+		*fourier = NULL;
+	}
+	return status;
+}
+
 double fourier_taper(FourierResponse response, double cycles)
 {
 	const double from = 0.4, to = 0.5;

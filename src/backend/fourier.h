@@ -50,6 +50,12 @@ typedef struct {
 
 typedef struct Fourier Fourier;
 
+/* Allocates a projector of `bytes`, zeroed, which `fill` completes; a failure closes it. */
+typedef tomos_status FourierFill(tomos_backend *backend, Fourier *fourier, const FourierSpec *spec);
+tomos_status fourier_make(tomos_backend *backend, Fourier **fourier, size_t bytes,
+	const FourierSpec *spec, FourierFill *fill,
+	void (*close)(tomos_backend *backend, Fourier *fourier));
+
 /* Columns on either side of a voxel beyond which K is below 3e-4 of its maximum. */
 #define FOURIER_REACH 24
 

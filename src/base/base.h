@@ -136,11 +136,15 @@ tomos_status array_finite(const tomos_array *array, const char *what, const char
 
 /* The path of libtomos_NAME.so: in the folder TOMOS_MODULES, or else in that of the library. */
 tomos_status module_path(char **path, const char *name);
-/* Opens a module, `what` in messages, and finds the function `entry` in it. */
-tomos_status module_symbol(
-	void **symbol, const char *name, const char *entry, const char *what, tomos_status failure);
-/* The failure of a module whose function rejects this version. */
-tomos_status module_other_version(const char *name, tomos_status failure);
+/* Opens a module, `what` in messages, and finds `symbol` in it. */
+tomos_status module_symbol(void **address, const char *name, const char *symbol, const char *what,
+	tomos_status failure);
+/* The function of a module that takes the functions of the library, which begin with its version,
+ * and returns those of the module; NULL: it is of another version. */
+typedef const void *ModuleEntry(const void *host);
+/* Opens a module and calls its entry. `functions` is the address of a pointer to the result. */
+tomos_status module_open(void *functions, const char *name, const char *entry, const void *host,
+	const char *what, tomos_status failure);
 /* What modules leave a message with. */
 void module_set_message(const char *message);
 

@@ -18,7 +18,7 @@ tomos_status module_path(char **path, const char *name)
 	return mem_printf(path, "%.*s/libtomos_%s.so", length, slash ? info.dli_fname : ".", name);
 }
 
-tomos_status module_other_version(const char *name, tomos_status failure)
+static tomos_status other_version(const char *name, tomos_status failure)
 {
 	char *path;
 	TRY(module_path(&path, name));
@@ -27,8 +27,8 @@ tomos_status module_other_version(const char *name, tomos_status failure)
 	return failure;
 }
 
-tomos_status module_symbol(
-	void **symbol, const char *name, const char *entry, const char *what, tomos_status failure)
+tomos_status module_symbol(void **address, const char *name, const char *symbol, const char *what,
+	tomos_status failure)
 {
 	char *path;
 	TRY(module_path(&path, name));
@@ -36,8 +36,20 @@ tomos_status module_symbol(
 	mem_free(path);
 	if (!library)
 		return fail(failure, "%s cannot be opened: %s", what, dlerror());
-	*symbol = dlsym(library, entry);
-	return *symbol ? TOMOS_OK : module_other_version(name, failure);
+	*address = dlsym(library, symbol);
+	return *address ? TOMOS_OK : other_version(name, failure);
+}
+
+tomos_status module_open(void *functions, const char *name, const char *entry, const void *host,
+	const char *what, tomos_status failure)
+{
+	void *address;
+	ModuleEntry *call;
+	TRY(module_symbol(&address, name, entry, what, failure));
+	memcpy(&call, &address, sizeof call);
+	const void *result = call(host);
+	memcpy(functions, &result, sizeof result);
+	return result ? TOMOS_OK : other_version(name, failure);
 }
 
 void module_set_message(const char *message)

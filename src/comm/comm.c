@@ -54,13 +54,8 @@ static const CommHost host = {.version = TOMOS_VERSION,
 static tomos_status load_type(const char *name, const CommType **type)
 {
 	char what[64];
-	void *symbol;
-	CommModule *module;
 	snprintf(what, sizeof what, "MPI (%s)", name);
-	TRY(module_symbol(&symbol, name, "tomos_comm_module", what, TOMOS_UNSUPPORTED));
-	memcpy(&module, &symbol, sizeof module);
-	*type = module(&host);
-	return *type ? TOMOS_OK : module_other_version(name, TOMOS_UNSUPPORTED);
+	return module_open(type, name, "tomos_comm_module", &host, what, TOMOS_UNSUPPORTED);
 }
 
 static tomos_status find_type(const char *name, const CommType **type)

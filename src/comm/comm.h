@@ -99,7 +99,4 @@ typedef struct {
 	void (*release)(void *pointer);
 } CommHost;
 
-/* The symbol of a module, tomos_comm_module; NULL: it is of another version. */
-typedef const CommType *CommModule(const CommHost *host);
-
 #endif

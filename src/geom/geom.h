@@ -22,8 +22,8 @@ static inline bool view_fans(const tomos_view *view)
 
 /* Columns from the middle of the detector to the projection of the axis x = y = 0. */
 double view_axis_offset(const tomos_view *view);
-/* Whether a detector is so far beside the axis that it is meant: of a full turn, opposite views
- * cover the short side. */
+/* Whether an axis this many columns from the middle of the detector is intended (half acquisition):
+ * in a full turn, opposite views measure what the short side misses. */
 bool offset_is_meant(double offset, int64_t columns);
 
 /* Moves the detector by that many columns and rows, and the sources of fans with the rows. */

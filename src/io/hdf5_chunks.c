@@ -113,7 +113,8 @@ static bool find_places(const Hdf5 *own, Chunks *c)
 	return found;
 }
 
-/* Without places for many chunks, or if the file is damaged, which the library then reports. */
+/* The places of all chunks. Files with very many chunks, and damaged ones, get none: the HDF5
+ * library then reads them, and reports the damage. */
 static tomos_status make_places(const Hdf5 *own, Chunks *c)
 {
 	int64_t count = c->grid[0];

@@ -133,8 +133,8 @@ static tomos_status merge_part(const File *file, Pack *p, const char *name)
 	return fail(TOMOS_IO, "'%s' cannot be removed: %s", name, strerror(errno));
 }
 
-/* The last one first, so that those which are left have no gap. Chunks that were moved in an
- * earlier attempt are found once more, which does no harm. */
+/* Part files are removed from the last to the first, so that after an interruption those that are
+ * left are still numbered from 1. Chunks that were appended before it are appended again. */
 tomos_status pack_merge(const File *file)
 {
 	const Hdf5 *own = file->own;

@@ -119,11 +119,11 @@ bool filter_take(hid_t list, int i, Filter *filter, char name[FILTER_NAME]);
 tomos_status pack_open(const File *file, Pack **pack);
 tomos_status pack_write(
 	const File *file, int64_t first, int64_t count, int threads, const void *stored);
-/* Whether the data are in a separate chunk file; moves them into the dataset. Called with the
- * lock. */
+/* Whether chunks are in a file of their own. */
 bool pack_waits(const Pack *pack);
 /* Takes over the chunks that other processes have written. */
 tomos_status pack_merge(const File *file);
+/* Moves the chunks into the dataset; called with the lock held. */
 tomos_status pack_gather(const File *file);
 tomos_status pack_read_back(const File *file, int64_t index, void *stored);
 void pack_close(Pack *pack);

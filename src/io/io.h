@@ -237,8 +237,8 @@ Samples samples_of(const File *file, const Extract *part);
 int64_t samples_span(const Samples *samples, int axis);
 /* The first axis along which samples are not inside a shape; 3: none. */
 int samples_outside(const Samples *s, const int64_t n[3]);
-/* The samples of one index, from whole rows of it that begin with the row of the first sample; the
- * rows of samples are `row_step` rows apart in memory. */
+/* Copies the samples of one index of the first axis out of `rows`: whole rows, the first of which
+ * has the first samples. Rows with samples are `row_step` rows apart. */
 void samples_pick(
 	const File *file, const Samples *samples, const char *rows, int64_t row_step, char *stored);
 /* Samples from whole rows, by `read`. */

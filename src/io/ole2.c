@@ -65,7 +65,7 @@ static tomos_status read_sector(const Ole2 *ole, uint32_t sector, unsigned char 
 		(int64_t)1 << ole->shift);
 }
 
-/* Sectors of a chain, as many as there are; a chain that is longer than the file is a circle. */
+/* The number of sectors of a chain; one with more sectors than the file has is circular. */
 static tomos_status chain_length(const Ole2 *ole, uint32_t start, int64_t *length)
 {
 	*length = 0;

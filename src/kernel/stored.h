@@ -139,9 +139,9 @@ typedef struct {
 	int64_t origin, along_x, along_y;
 } KernelSymmetry;
 
-/* A stored view. `target`: the view that each symmetry maps its rays to, or -1. Bits of `flip`:
- * with the columns in reverse order; of `again`: the target occurs before with the opposite order
- * of columns. */
+/* A stored view. `target`: the view that each symmetry maps its rays to, or -1. Bit k of `flip`:
+ * symmetry k reverses the order of columns; of `again`: an earlier symmetry has the same target,
+ * with its columns in the opposite order. */
 typedef struct {
 	int64_t number, columns, first, slot, target[STORED_LANES];
 	int flip, again;

@@ -126,8 +126,8 @@ static tomos_status convolution_apply(const tomos_op *op, const float *x, float 
 {
 	const Convolution *own = op->own;
 	tomos_backend *backend = op->domain.backend;
-	for (int i = 0; i < 2; i++)
-		__atomic_store_n(&backend->kernel_of[i], "fourier_normal", __ATOMIC_RELAXED);
+	backend_ran(backend, FORWARD, "fourier_normal");
+	backend_ran(backend, ADJOINT, "fourier_normal");
 	return backend->type->fourier->apply_normal(backend, own->fourier, x, y);
 }
 

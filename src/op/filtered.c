@@ -109,8 +109,7 @@ static tomos_status project(const Filtered *own, tomos_backend *backend, const P
 	const BackendType *type = backend->type;
 	if (!own->fourier)
 		return type->projector->apply(backend, what);
-	__atomic_store_n(&backend->kernel_of[what->direction], "fourier", __ATOMIC_RELAXED);
-	__atomic_store_n(&backend->last_kernel, "fourier", __ATOMIC_RELAXED);
+	backend_ran(backend, what->direction, "fourier");
 	return type->fourier->apply(
 		backend, own->fourier, what->direction, what->volume, what->projections);
 }

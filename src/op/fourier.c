@@ -135,7 +135,7 @@ static tomos_status fourier_apply(
 {
 	const FourierOp *own = op->own;
 	tomos_backend *backend = op->domain.backend;
-	__atomic_store_n(&backend->kernel_of[direction], "fourier", __ATOMIC_RELAXED);
+	backend_ran(backend, direction, "fourier");
 	return backend->type->fourier->apply(backend, own->fourier, direction, volume, projections);
 }
 

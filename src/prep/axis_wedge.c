@@ -40,7 +40,7 @@ typedef struct {
 	float *window;    /* of the columns */
 	float *slopes;    /* [row][view][column] */
 	Complex *spectra; /* [wave][row][view] */
-	Complex *cross;   /* [row][part][wave], and their sum over all of these */
+	Complex *cross;   /* [row][part][wave], and after these the sum over rows and parts */
 	Fft *along, *across;
 } Wedge;
 
@@ -202,7 +202,7 @@ static double climb(const Wedge *w, int64_t row, double about)
 	return sum;
 }
 
-/* The best of `count` sums of columns; its score relative to the others says how sure that is. */
+/* The best of `count` sums of columns; its score relative to the others is the confidence in it. */
 static tomos_status best_from(
 	const Wedge *w, int64_t row, double first, int64_t count, AxisAnswer *answer)
 {

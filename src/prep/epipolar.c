@@ -197,21 +197,23 @@ static void mul3(const double m[3][3], const double v[3], double out[3])
 		out[a] = dot3(m[a], v);
 }
 
-/* What a view says of a plane: its line may be cut by an edge, or lie beyond the detector. */
-typedef enum { SEEN, CUT, BEYOND } Found;
+/* Whether a view measures the line in which a plane meets its detector: as a whole, cut off by an
+ * edge of the detector, or beyond it. */
+typedef enum { LINE_MEASURED, LINE_CUT, LINE_BEYOND } LineState;
 
-/* What a view has for a line, and derivatives by angle and offset. The line of angle + pi is that
- * of -offset, with the opposite sign. */
+/* The value of a view on a line, and its derivatives by angle and offset. The line of angle + pi is
+ * that of -offset, with the opposite sign. */
 typedef struct {
 	double value, by_angle, by_offset;
-} Sample;
+} LineValue;
 
-static Found sample(const Lines *l, int64_t view, double angle, double offset, Sample *out)
+static LineState line_value(
+	const Lines *l, int64_t view, double angle, double offset, LineValue *out)
 {
 	double per = (double)l->angles / M_PI, at = angle * per, whole = floor(at);
 	float wa[4], da[4], wo[4], dw[4];
 	cubic_weights(at - whole, wa, da);
-	*out = (Sample){.value = 0};
+	*out = (LineValue){.value = 0};
 	for (int64_t i = 0; i < 4; i++) {
 		int64_t a = (int64_t)whole + i - 1;
 		bool flip = a < 0 || a >= l->angles;
@@ -219,7 +221,7 @@ static Found sample(const Lines *l, int64_t view, double angle, double offset, S
 		double across = flip ? -l->directions[a].across : l->directions[a].across;
 		double k = offset / across + 0.5 * (double)(l->offsets - 1), low = floor(k);
 		if (!(low >= 1 && low < (double)(l->offsets - 2)))
-			return BEYOND;
+			return LINE_BEYOND;
 		const float *line =
 			l->lines + (view * l->angles + a) * l->offsets + (int64_t)low - 1;
 		float value = 0, slope = 0, sign = flip ? -1 : 1;
@@ -232,7 +234,7 @@ static Found sample(const Lines *l, int64_t view, double angle, double offset, S
 		out->by_angle += (double)(sign * da[i] * value) * per;
 		out->by_offset += (double)(sign * wa[i] * slope) / across;
 	}
-	return isnan(out->value) ? CUT : SEEN;
+	return isnan(out->value) ? LINE_CUT : LINE_MEASURED;
 }
 
 /* Changes of a plane's line: by each value of the pose, and by the tilt of the plane. */
@@ -281,12 +283,12 @@ static void trace_of(const Planes *p, const double normal[3], const double tilte
 
 /* The derivative by the direction of the plane, and how it changes with the pose. Of the lengths of
  * rays only the part counts that is common to all, the distance of the detector. */
-static Found plane_in(
+static LineState plane_in(
 	const Planes *p, const Trace *t, int64_t view, double *value, double change[CHANGES])
 {
-	Sample s;
-	Found found = sample(p->lines, view, t->angle, t->offset, &s);
-	if (found != SEEN)
+	LineValue s;
+	LineState found = line_value(p->lines, view, t->angle, t->offset, &s);
+	if (found != LINE_MEASURED)
 		return found;
 	*value = t->sign * t->factor * s.value;
 	for (int k = 0; k < CHANGES; k++) {
@@ -295,24 +297,24 @@ static Found plane_in(
 			    (t->factor * (s.by_angle * t->turns[k] + s.by_offset * t->slides[k]) +
 				    gain * s.value);
 	}
-	return SEEN;
+	return LINE_MEASURED;
 }
 
 /* Derivatives likewise, from the views before and after: their noise is not that of the value. */
-static Found plane_beside(const Planes *p, const Trace *t, int64_t view, double change[CHANGES])
+static LineState plane_beside(const Planes *p, const Trace *t, int64_t view, double change[CHANGES])
 {
 	int64_t last = p->lines->coarse->orbit.views - 1;
 	int64_t beside[2] = {view > 0 ? view - 1 : 1, view < last ? view + 1 : last - 1};
 	memset(change, 0, CHANGES * sizeof *change);
 	for (int i = 0; i < 2; i++) {
 		double value, one[CHANGES];
-		Found found = plane_in(p, t, beside[i], &value, one);
-		if (found != SEEN)
+		LineState found = plane_in(p, t, beside[i], &value, one);
+		if (found != LINE_MEASURED)
 			return found;
 		for (int k = 0; k < CHANGES; k++)
 			change[k] += 0.5 * one[k];
 	}
-	return SEEN;
+	return LINE_MEASURED;
 }
 
 /* The normal cos(tilt) z + sin(tilt) p, p in the direction `across` of the midplane, in the upright
@@ -365,11 +367,11 @@ static bool add_plane(
 	for (int k = 0; k < 2; k++) {
 		normal_at(l->sense * angles[views[k]], tilt, across, normal);
 		trace_of(p, normal[0], normal[1], &trace[k]);
-		Found found = plane_in(p, &trace[k], views[k], &value[k], change[k]);
-		if (found == SEEN)
+		LineState found = plane_in(p, &trace[k], views[k], &value[k], change[k]);
+		if (found == LINE_MEASURED)
 			found = plane_beside(p, &trace[k], views[k], beside[k]);
-		if (found != SEEN)
-			return found == CUT;
+		if (found != LINE_MEASURED)
+			return found == LINE_CUT;
 	}
 	for (int a = 0; a < POSE_COUNT; a++) {
 		double c = tilt_for(p, trace, a);

@@ -82,7 +82,7 @@ static Normal sum_of(const Normal blocks[NORMAL_BLOCKS])
 	return all;
 }
 
-/* What a block says about the result: H^-1 (g + H_b step), which sums to 0 over all blocks. */
+/* The deviation of a block from the result, H^-1 (g + H_b step); over all blocks these sum to 0. */
 static void add_scatter(const Solver *s, const Normal *block, const double step[NORMAL_MOST],
 	double covariance[NORMAL_MOST][NORMAL_MOST])
 {

@@ -115,7 +115,7 @@ static tomos_status hash_source(void *user, const char *path)
 	return hash_blocks(s, path, blocks);
 }
 
-/* Single rows of frames from the first to the last. */
+/* Adds single rows of some frames, the first and the last among them. */
 static tomos_status hash_rows(Sampling *s, tomos_scan *scan, tomos_frames which)
 {
 	int64_t frames = scan->sets[which].count, last = SAMPLED_ROWS - 1;

@@ -450,7 +450,7 @@ static void adapt_slabs(FileRun *r)
 		    (r->stacked && !r->prepared->reach.all_rows && !unpacks_again(r, THICK));
 	int64_t before = (r->share.count - r->thickest) / 4 * 2;
 	Slab between = {.first = r->share.first + before, .count = r->thickest};
-	/* GPUs back project few slices of a stack in the time of many. */
+	/* On a GPU, back projection of a few slices of a stack takes as long as that of many. */
 	int64_t least = r->resident && r->stacked ? STACKED : THICK;
 	r->adapts = free && !r->iterates && r->group.ranks == 1 && r->thickest > THICK &&
 		    r->slab_count > 1;

@@ -124,7 +124,8 @@ tomos_status preview_check(const Preview *preview);
 tomos_status preview_open(Preview *preview);
 void preview_take(Preview *preview, int64_t first, int64_t count, const float *slices);
 tomos_status preview_path(char **path, const Preview *preview, int axis);
-/* Writes what the planes show now; preview_write first reads slices that an earlier run left. */
+/* Writes the images of the planes as they are now; preview_write first reads the slices that an
+ * earlier run has written. */
 tomos_status preview_draw(Preview *preview);
 tomos_status preview_write(Preview *preview);
 /* Reads `most` of the slices that were not drawn; the others become like their neighbours. */

@@ -306,7 +306,7 @@ static tomos_status next_file(void *user, const char *path)
 	return TOMOS_OK;
 }
 
-/* Files of a stack that says how many it has, missing at its beginning or at its end. */
+/* Finds files that are missing at the beginning or at the end of a stack whose length is known. */
 static void gap_at_ends(const tomos_file *file, const Numbering *last, Gap *gap)
 {
 	/* A part of a stack that was chosen at a regular step is complete. */

@@ -83,8 +83,8 @@ static int start_timer(void *user, const char *stage, int64_t done, int64_t tota
 
 static const char saved[] = "test_cancel.checkpoint";
 
-/* Cancelled in the middle of an iteration, x is the iterate that the history counts, and the
- * checkpoint that of the same: with it the run ends with the bits of one that was never stopped. */
+/* After a cancel in the middle of an iteration, x and the checkpoint are the last iterate that the
+ * history counts, and a run resumed from it gives the same bits as one that was never cancelled. */
 static void cancel_within(Problem *p, const char *method, double after, float *const *iterates)
 {
 	Lists lists;

@@ -1,4 +1,4 @@
-/* Every row of options.def at run time: its default, its place, its words. */
+/* Every row of options.def at run time: its default, its offset in the struct, its help. */
 #include "base/base_test.h"
 
 #define RADIANS (3.14159265358979323846 / 180)

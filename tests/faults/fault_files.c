@@ -147,8 +147,7 @@ void *mmap(void *at, size_t bytes, int access, int flags, int file, off_t from)
 		       : next(at, bytes, access, flags, file, from);
 }
 
-/* The descriptor is gone, also when closing it says that something was lost, which only happens to
- * files that were written. */
+/* The descriptor is closed also if close fails, which only happens to files that were written. */
 int close(int file)
 {
 	FAULT_NEXT(close)

@@ -225,7 +225,7 @@ static void steps_of_integers(void **state)
 	assert_int_equal(mem_live(), 0);
 }
 
-/* Chunks that divide no axis, some never written, one filter or none. */
+/* Chunks whose sides divide no axis, some of them never written, with a filter and without. */
 static void chunked(void **state)
 {
 	const hsize_t axes[3] = {6, 9, 11}, sides[3] = {4, 5, 3}, first[3] = {0, 0, 0};

@@ -1,12 +1,13 @@
 /* Projectors against what they are by definition, computed here from the list of views alone, in
  * random scans of every kind with anisotropic voxels.
  *
- * line: a volume of ones projects to the length of each ray inside the box. joseph: to the step
- * between planes times how far the ray is inside each plane; a volume that is linear in x, y and z
- * to its integral, since linear interpolation and the midpoint rule are exact for it. voxel,
- * footprint: what a voxel gives to all pixels is its volume times the density of pixels there,
- * |grad c x grad r|, and the mean column and row of it are where its centre falls; of a footprint,
- * which counts by whole pixels, to half a pixel.
+ * line: the projection of a volume of ones is the length of each ray inside the box. joseph: of a
+ * volume of ones it is the distance of planes times the sum of the weights in each plane, 1 or less
+ * at the border of the box; of a volume that is linear in x, y and z it is the integral, since
+ * linear interpolation and the midpoint rule are exact for it. voxel, footprint: the weights of a
+ * voxel, summed over all pixels, are its volume times the density of pixels there,
+ * |grad c x grad r|, and their centre of mass is where the voxel's centre projects to; for
+ * footprints, which are sums over whole pixels, within half a pixel.
  */
 #include "op/op.h" /* first: cmocka makes a macro of fail() */
 #include "ops/opened.h"

@@ -391,6 +391,54 @@ static void in_pieces(void **state)
 	scan_free(&c);
 }
 
+enum { ELLIPSE_SIDE = 128, ELLIPSE_COLUMNS = 192, ELLIPSE_VIEWS = 90 };
+
+/* Of the projections of a volume from means over pixels in closed form, relative to these. */
+static double ellipse_error(const char *model, const tomos_geometry *scan, const tomos_grid *grid,
+	const tomos_array *x, const float *exact)
+{
+	static float y[ELLIPSE_VIEWS * ELLIPSE_COLUMNS];
+	const tomos_array projected = tomos_array_of(y, ELLIPSE_VIEWS, 1, ELLIPSE_COLUMNS);
+	tomos_projector_options o = tomos_projector_defaults();
+	tomos_op *op;
+	double square = 0, norm = 0;
+	o.forward = model;
+	OK(tomos_op_projector(&op, backend, grid, scan, &o));
+	OK(tomos_op_forward(op, x, &projected));
+	tomos_op_free(op);
+	for (int64_t i = 0; i < ELLIPSE_VIEWS * ELLIPSE_COLUMNS; i++) {
+		square += ((double)y[i] - exact[i]) * ((double)y[i] - exact[i]);
+		norm += (double)exact[i] * exact[i];
+	}
+	return sqrt(square / norm);
+}
+
+static void ellipses(void **state)
+{
+	static float x[ELLIPSE_SIDE * ELLIPSE_SIDE], y[ELLIPSE_VIEWS * ELLIPSE_COLUMNS];
+	static const tomos_ellipsoid list[] = {{.axes = {54, 42, HUGE_VAL}, .value = 1},
+		{.centre = {13, 6, 0}, .axes = {13, 26, HUGE_VAL}, .value = -0.5}};
+	const tomos_array volume = tomos_array_of(x, 1, ELLIPSE_SIDE, ELLIPSE_SIDE);
+	const tomos_array exact = tomos_array_of(y, ELLIPSE_VIEWS, 1, ELLIPSE_COLUMNS);
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	tomos_phantom *phantom;
+	tomos_grid grid;
+	(void)state;
+	o.views = ELLIPSE_VIEWS, o.columns = ELLIPSE_COLUMNS, o.rows = 1;
+	OK(tomos_geometry_make(&scan, &o));
+	OK(tomos_grid_centred(&grid, ELLIPSE_SIDE, ELLIPSE_SIDE, 1, 1));
+	OK(tomos_phantom_ellipsoids(&phantom, list, 2));
+	OK(tomos_phantom_volume(phantom, &grid, 8, &volume));
+	OK(tomos_phantom_project(phantom, scan, 8, &exact));
+	double fourier = ellipse_error("fourier", scan, &grid, &volume, y);
+	double joseph = ellipse_error("joseph", scan, &grid, &volume, y);
+	if (!(fourier <= joseph && fourier < 4e-3))
+		fail_msg("error %.4g, of joseph %.4g", fourier, joseph);
+	tomos_phantom_free(phantom);
+	tomos_geometry_free(scan);
+}
+
 static void rejected(void **state)
 {
 	RandomScan c;
@@ -428,5 +476,6 @@ static void rejected(void **state)
 	tomos_geometry_free(cone);
 }
 
-#define TESTS(T) T(sums), T(many_views), T(threads), T(filtered), T(in_pieces), T(rejected)
+#define TESTS(T) \
+	T(sums), T(many_views), T(threads), T(filtered), T(in_pieces), T(ellipses), T(rejected)
 TEST_MAIN(TESTS, open_backend, close_backend)

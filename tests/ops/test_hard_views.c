@@ -189,7 +189,7 @@ static void one_direction_at_a_time(void **state)
 	directions_agree(49, 25, 1);
 }
 
-/* Almost along y, and so far off that the planes it could meet have no number. */
+/* A ray almost along y, so far from the volume that indices of planes would overflow. */
 static void rays_far_beside(void **state)
 {
 	(void)state;

@@ -184,7 +184,7 @@ static void box_by_box(void **state)
 		}
 }
 
-/* Point sources and rays too far away for its positions are left to others. */
+/* The kernel `oblique` rejects point sources, and rays that are too far away for its positions. */
 static void not_taken(void **state)
 {
 	(void)state;

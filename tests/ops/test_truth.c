@@ -236,7 +236,7 @@ static void print_study(const Study *s, const char *phantom)
 	}
 }
 
-/* One halving alone says little of the order; the error must fall all the same. */
+/* A single halving of the voxel size does not determine the order, but the error must fall. */
 static void check_study(const Study *s)
 {
 	for (int m = 0; m < MODELS; m++) {

@@ -86,8 +86,8 @@ static void test_methods(void **state)
 	scene_free(&s);
 }
 
-/* The standard error is about what noise does to the answer, and large where that may be anywhere;
- * one row of one method says none. */
+/* The standard error is about the deviation that noise causes, and large where the axis is not
+ * determined; one method applied to one row has none. */
 static void test_error(void **state)
 {
 	(void)state;
@@ -135,8 +135,8 @@ static void test_error_one_row(void **state)
 	assert_true(most_off < 3 && (CASE_SLOW || sqrt(ratio) > 0.2));
 }
 
-/* Three answers near each other by chance make no sure one: auto says no less than the surest of
- * its ways. */
+/* Estimates of three methods may agree by chance: the standard error of auto is at least the
+ * smallest of theirs. */
 static void test_error_together(void **state)
 {
 	(void)state;
@@ -149,9 +149,9 @@ static void test_error_together(void **state)
 	}
 }
 
-/* With noise of 5 % of the largest value the axis is known to a tenth of a column from four rows,
- * and what is said of its error is right on average; without noise, an error that all rows have in
- * common is not denied. */
+/* With noise of 5 % of the largest value the axis is found to a tenth of a column from four rows,
+ * and the standard error is right on average; without noise, it includes an error that all rows
+ * have in common. */
 static void test_noisy(void **state)
 {
 	(void)state;
@@ -250,7 +250,7 @@ static void test_ranges(void **state)
 	}
 }
 
-/* A range that ends before the axis says so. */
+/* If the axis is outside of the range, the result says that it is at the end of it. */
 static void test_range(void **state)
 {
 	(void)state;

@@ -50,7 +50,7 @@ static void ends(void **state)
 	assert_true(high.column == 19.8 && high.at_edge);
 }
 
-/* A gap of 0.1 or of four steps makes no full turn. */
+/* Whether angles with one gap count as a full turn: below 0.1 radians or four steps they do. */
 static bool full_turn(double step, double gap)
 {
 	enum { MOST = 400 };

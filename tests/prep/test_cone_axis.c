@@ -427,8 +427,8 @@ static tomos_array phantom_scan(
 	return data;
 }
 
-/* A row that is off by 15, and an object that is cut below: what the scan does not determine is as
- * given, and what is said of the rest is true. */
+/* The central row is off by 15 rows, and the object extends beyond the lowest one: values that the
+ * scan does not determine stay as given, and the others are right within their standard errors. */
 static void test_cut_object(void **state)
 {
 	static const double arcs[] = {360, 230};

@@ -94,8 +94,8 @@ static void flats_in_time(void **state)
 	assert_value("behind the middle", light_at(3, "nearest", "mean", 1.1), 200, 1e-3);
 }
 
-/* Between good values what lies between them, beyond the last one that one, with none what was
- * said. */
+/* Bad values are interpolated between good ones; beyond the last good one that is repeated; without
+ * any, the given value is taken. */
 static void bridges(void **state)
 {
 	(void)state;

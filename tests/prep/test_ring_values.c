@@ -21,7 +21,7 @@ static tomos_prep_options by(const char *method)
 	return o;
 }
 
-/* The farthest that columns from .. to-1 lie from what they should be. */
+/* The largest difference of columns from .. to - 1 from the expected values. */
 static double farthest(int64_t views, int64_t columns, int64_t from, int64_t to,
 	double (*wanted)(int64_t v, int64_t c))
 {
@@ -148,8 +148,8 @@ static double noisy(int64_t v, int64_t c)
 	return slope(v, c) + 0.002 * noise_of(&random);
 }
 
-/* A column that says the same in every view is drawn between those two columns away from it; the
- * others stay. */
+/* A column with the same value in all views is replaced by interpolation between the columns two
+ * away from it; the others do not change. */
 static void dead_columns(void **state)
 {
 	(void)state;

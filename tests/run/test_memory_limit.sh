@@ -35,7 +35,7 @@ check() { # check MIB WORDS...: recon with that limit, and that it has an effect
 	fi
 }
 
-"$tomos" project shepp-logan-2d --views 120 --columns 320 --rows 160 -q -o s.h5 || exit 1
+"$tomos" project shepp-logan-2d --views 120 --columns 320 --rows 160 --pixel 0.0078125 -q -o s.h5 || exit 1
 "$tomos" project shepp-logan-modified --geometry cone --source-axis 6 --source-detector 9 --rows 96 --columns 128 \
 	--pixel 0.024 --views 60 -q -o c.h5 || exit 1
 "$tomos" convert s.h5 packed.h5 --compress 1 -q || exit 1
@@ -44,6 +44,12 @@ for limit in 60 90 180; do
 	check $limit s.h5 --backend cpu --type uint16 --preview
 	check $limit packed.h5 --backend cpu
 done
+for limit in 60 120; do
+	check $limit s.h5 --backend cpu --by fourier
+	check $limit s.h5 --backend cpu --by fourier --aliases 32 --size 80,80,160 --voxel 0.03125,0.03125,0.0078125
+done
+check 200 s.h5 --backend cpu --method cgls --iterations 2 --forward fourier --normal fourier --size 200,200,160 \
+	--voxel 0.0078125
 check 40 c.h5 --backend cpu --size 160,160,160
 check 120 s.h5 --backend cpu --method sirt --iterations 1
 check 180 c.h5 --backend cpu --method cgls --iterations 1

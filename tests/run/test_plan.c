@@ -28,7 +28,7 @@ static bool is_stacked(
 	return run_stacked(scan, &grid, found);
 }
 
-/* The row is found whatever the size of a pixel rounds to. */
+/* Of pixel sizes that floats round up or down, slices are found to lie on their detector rows. */
 static void rows_are_found(void **state)
 {
 	(void)state;

@@ -254,8 +254,8 @@ static void put_text(const char *path, const char *text)
 	fclose(file);
 }
 
-/* A .mhd's data are this run's only if the journal says so; those of an older volume are left
- * alone. */
+/* A data file beside a .mhd belongs to the interrupted run only if its journal names it; that of an
+ * older volume is not touched. */
 static void old_data(void **state)
 {
 	(void)state;

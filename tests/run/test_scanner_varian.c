@@ -8,7 +8,8 @@ static void put_double(FILE *file, double value)
 	put_number(file, bits, 8);
 }
 
-/* Codes of the differences first, then the numbers; their sizes before them where `sized`. */
+/* The codes, which say how many bytes each difference has, and then the differences; `sized`: with
+ * their sizes before them. */
 static void put_packed(FILE *file, int64_t rows, int64_t columns, const float *data, bool sized)
 {
 	int64_t count = rows * columns, whole = columns + 1, bytes = 4 * whole;

@@ -9,7 +9,8 @@ static double level_on(const tomos_ellipsoid *e, const double p[3], const double
 	return level_at(e, (double[]){p[0] + t * d[0], p[1] + t * d[1], p[2] + t * d[2]});
 }
 
-/* Where the level passes 1 between an outer and an inner place. */
+/* The distance along a ray, between a point outside of an ellipsoid and one inside, of its surface,
+ * where the level is 1. */
 static double surface_on(
 	const tomos_ellipsoid *e, const double p[3], const double d[3], double outer, double inner)
 {
@@ -20,7 +21,8 @@ static double surface_on(
 	return inner;
 }
 
-/* The level is convex along a line: its least place is found by thirds, the surface by halves. */
+/* The level is convex along a line: its minimum is found by ternary search, the surface by
+ * bisection. */
 static double searched_chord(
 	const tomos_ellipsoid *e, const double p[3], const double d[3], double low, double high)
 {

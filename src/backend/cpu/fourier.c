@@ -88,8 +88,11 @@ static tomos_status make_window(Fourier *f)
 	return TOMOS_OK;
 }
 
-static tomos_status fourier_fill(Fourier *f, const FourierSpec *spec, const CpuLevel *level)
+static tomos_status fourier_fill(tomos_backend *backend, Fourier *f, const FourierSpec *spec)
 {
+	const CpuLevel *level = backend->own;
+	if (backend->type != &cpu_backend) /* one that divides work between devices */
+		TRY(cpu_level_choose(&level));
 	f->spec = *spec;
 	f->kernels = level->spread;
 	f->pairs = f->window.lanes = spec->n[2] > 2 ? SPREAD_LANES : 1;
@@ -144,16 +147,8 @@ void cpu_fourier_close(tomos_backend *backend, Fourier *f)
 
 tomos_status cpu_fourier_open(tomos_backend *backend, Fourier **fourier, const FourierSpec *spec)
 {
-	const CpuLevel *level = backend->own;
-	if (backend->type != &cpu_backend) /* one that divides work between devices */
-		TRY(cpu_level_choose(&level));
-	TRY(mem_zeroed(fourier, 1, sizeof **fourier, "a projector"));
-	tomos_status status = fourier_fill(*fourier, spec, level);
-	if (status != TOMOS_OK) {
-		cpu_fourier_close(backend, *fourier);
-		*fourier = NULL;
-	}
-	return status;
+	return fourier_make(
+		backend, fourier, sizeof **fourier, spec, fourier_fill, cpu_fourier_close);
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------- */

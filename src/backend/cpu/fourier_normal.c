@@ -82,13 +82,8 @@ static tomos_status normal_fill(tomos_backend *backend, Fourier *f, const Fourie
 
 tomos_status cpu_normal_open(tomos_backend *backend, Fourier **fourier, const FourierSpec *spec)
 {
-	TRY(mem_zeroed(fourier, 1, sizeof **fourier, "a normal operator"));
-	tomos_status status = normal_fill(backend, *fourier, spec);
-	if (status != TOMOS_OK) {
-		cpu_fourier_close(backend, *fourier);
-		*fourier = NULL;
-	}
-	return status;
+	return fourier_make(
+		backend, fourier, sizeof **fourier, spec, normal_fill, cpu_fourier_close);
 }
 
 tomos_status cpu_normal_apply(

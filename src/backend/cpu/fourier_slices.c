@@ -150,7 +150,8 @@ static void transform_x(const Batch *b, int64_t index, float *scratch)
 			b, slice_of(b, i / 2, i % 2), first + i / 2 / f->pairs, rows[i % 2][i / 2]);
 }
 
-/* Columns of a group, from cells to sequences or back: rows with voxels, or all frequencies. */
+/* Between the cells of a group of columns and the sequences of their transform: those of voxels,
+ * before the transform, and those of all frequencies, after it. */
 static void move_column_voxels(const Batch *b, int64_t first, bool to_grid, float *data)
 {
 	const Fourier *f = b->f;

@@ -5,15 +5,16 @@
 #include "backend/device_module.h"
 
 extern const BackendType module_backend; /* the backend of this module */
-TOMOS_API ModuleOpen tomos_module_open;
+TOMOS_API ModuleEntry tomos_module_open;
 
 static const ModuleHost *host;
 
-const BackendType *tomos_module_open(const ModuleHost *given)
+const void *tomos_module_open(const void *given)
 {
-	if (strcmp(given->version, TOMOS_VERSION) != 0)
+	const ModuleHost *library = given;
+	if (strcmp(library->version, TOMOS_VERSION) != 0)
 		return NULL;
-	host = given;
+	host = library;
 	return &module_backend;
 }
 

@@ -122,13 +122,7 @@ void opencl_fourier_close(tomos_backend *b, Fourier *f)
 
 tomos_status opencl_fourier_open(tomos_backend *b, Fourier **fourier, const FourierSpec *spec)
 {
-	TRY(mem_zeroed(fourier, 1, sizeof **fourier, "a projector"));
-	tomos_status status = fourier_fill(b, *fourier, spec);
-	if (status != TOMOS_OK) {
-		opencl_fourier_close(b, *fourier);
-		*fourier = NULL;
-	}
-	return status;
+	return fourier_make(b, fourier, sizeof **fourier, spec, fourier_fill, opencl_fourier_close);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */

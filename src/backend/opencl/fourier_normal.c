@@ -73,13 +73,7 @@ static tomos_status normal_fill(tomos_backend *b, Fourier *f, const FourierSpec 
 
 tomos_status opencl_normal_open(tomos_backend *b, Fourier **fourier, const FourierSpec *spec)
 {
-	TRY(mem_zeroed(fourier, 1, sizeof **fourier, "a normal operator"));
-	tomos_status status = normal_fill(b, *fourier, spec);
-	if (status != TOMOS_OK) {
-		opencl_fourier_close(b, *fourier);
-		*fourier = NULL;
-	}
-	return status;
+	return fourier_make(b, fourier, sizeof **fourier, spec, normal_fill, opencl_fourier_close);
 }
 
 static tomos_status multiply(tomos_backend *b, const FourierWork *work)

@@ -208,8 +208,10 @@ static tomos_status split_fourier_apply(tomos_backend *backend, Fourier *fourier
 	const SplitFourier *f = (const SplitFourier *)fourier;
 	Split *s = split_of(backend);
 	Slabs job = {s, f, direction, volume, projections};
-	if (f->host)
+	if (f->host) {
+		backend_ran(backend, direction, "fourier on the CPU");
 		return cpu_backend.fourier->apply(backend, f->host, direction, volume, projections);
+	}
 	if (direction == FORWARD)
 		memset(projections, 0,
 			(size_t)(f->spec.count * f->spec.rows * f->spec.columns) *
@@ -223,6 +225,8 @@ static tomos_status split_fourier_apply(tomos_backend *backend, Fourier *fourier
 static tomos_status split_normal_apply(
 	tomos_backend *backend, Fourier *normal, const float *volume, float *result)
 {
+	backend_ran(backend, FORWARD, "fourier_normal on the CPU");
+	backend_ran(backend, ADJOINT, "fourier_normal on the CPU");
 	return cpu_backend.fourier->apply_normal(
 		backend, ((const SplitFourier *)normal)->host, volume, result);
 }

@@ -283,12 +283,13 @@ static void mpi_abort(tomos_comm *comm, int code)
 static const CommType mpi_type = {mpi_open, mpi_close, mpi_gather, mpi_broadcast, mpi_exchange,
 	mpi_wait, mpi_meet, mpi_abort};
 
-__attribute__((visibility("default"))) const CommType *tomos_comm_module(const CommHost *given);
+__attribute__((visibility("default"))) ModuleEntry tomos_comm_module;
 
-const CommType *tomos_comm_module(const CommHost *given)
+const void *tomos_comm_module(const void *given)
 {
-	if (strcmp(given->version, TOMOS_VERSION) != 0)
+	const CommHost *library = given;
+	if (strcmp(library->version, TOMOS_VERSION) != 0)
 		return NULL;
-	host = given;
+	host = library;
 	return &mpi_type;
 }

@@ -70,7 +70,7 @@ INLINE v4 four_load(const float *p)
 	return v;
 }
 
-/* Stores four vectors as fours of each lane, that of lane l at fours[four_of(l)]. */
+/* Transposes four vectors: the four values of lane l become fours[four_of(l)]. */
 INLINE void fours_store(const vf m[4], float (*fours)[4])
 {
 	vf square[4];

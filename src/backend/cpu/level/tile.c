@@ -206,7 +206,8 @@ static void forward_views(void *user, int64_t index)
 
 tomos_status LEVEL(tiles_project)(const ProjectRequest *what, TileKernel kernel)
 {
-	/* Forward, up to 8 views per copy of a tile, fewer if threads had less than four parts. */
+	/* Forward: up to 8 views for each copy of a tile; fewer if a thread would have fewer than
+	 * four groups of views. */
 	Work work = {what, kernel, limit(what->count / (4 * tomos_threads()), 1, 8)};
 	if (what->direction == FORWARD)
 		parallel_for(parts(what->count, work.together), forward_views, &work);
