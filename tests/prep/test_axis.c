@@ -228,7 +228,7 @@ static void test_doubt(void **state)
 	assert_false(tomos_axis_doubt(NULL, &from, &to, &step));
 }
 
-/* So do ranges beside the axis, of all methods, and one that contains it does not. */
+/* Every method says of a range without the axis that its result is at the end of it. */
 static void test_ranges(void **state)
 {
 	static const char *const methods[] = {"auto", "pairs", "vo"};
