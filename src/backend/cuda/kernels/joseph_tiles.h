@@ -399,8 +399,8 @@ typedef struct {
 } Rows;
 
 /* Whether rays are in sheets, of which `kernel` makes use, and that is faster: there are few tiles
- * or few views for each of them, or rows are everywhere nearly as far apart as voxels, or much
- * nearer. */
+ * or few views for each of them, or tiles have to be small, or rows are everywhere nearly as far
+ * apart as voxels, or much nearer. */
 template <class Tile>
 static bool sheets_are_faster(
 	const ProjectRequest *what, const CudaKernel *kernel, const Rows &rows)
@@ -412,14 +412,10 @@ static bool sheets_are_faster(
 	rotate_tiles<Tile::PARTS>(what, &s);
 	s.count = what->count;
 	const dim3 blocks = tile_blocks<Tile>(&s);
-#ifdef TEST_ENV
-	if (getenv("NOSHEETS"))
-		return false;
-#endif
 	if (!kernel->applies(what, &notes) || !sheet_views(what, &least, &most))
 		return false;
 	if ((int64_t)blocks.x * blocks.y * blocks.z < enough || least < rows.least ||
-		(Tile::PARTS == 1 && what->count < many))
+		!cuda_has_shared(tile_bytes<Tile>()) || (Tile::PARTS == 1 && what->count < many))
 		return true;
 	return most <= rows.ratio * least && least + most <= rows.sum &&
 	       0.5 * (least + most) * (double)s.model.rows >= rows.seen * s.n[2];
