@@ -316,8 +316,8 @@ static __device__ __forceinline__ Own own_tile(const Tiles *s)
 	return own;
 }
 
-/* Goes over all views, some at a time: calls begin(largest pixel), use(Constant, seen, cursor) for their
- * rays and end(last). memory: the tile, and behind it room for a list of rays. */
+/* Goes over all views, some at a time: calls begin(largest pixel), use(Constant, seen, cursor) for
+ * their rays and end(last). memory: the tile, and behind it room for a list of rays. */
 template <class Tile, class Begin, class Use, class End>
 static __device__ __forceinline__ void each_view(const Tiles *s, const Own &own, void *memory,
 	const Begin &begin, const Use &use, const End &end)
