@@ -5,8 +5,8 @@
  * voxels around it. The sums are integers, multiples of a small part of the largest pixel, so that
  * they do not depend on the order of additions.
  *
- * On full circles, rays of two or four views that are rotations of each other are followed
- * together: a block has the rotated tiles as well, and each voxel of the volume in one of them.
+ * On full circles, rays of two views that are rotations of each other are followed together: a
+ * block has the rotated tile as well, and each voxel of the volume in one of the two.
  */
 #include "backend/cuda/kernels/joseph_tiles.h"
 
@@ -107,7 +107,7 @@ static __device__ __forceinline__ void add_sample(
 	const Sample &sample, const float (&plain)[PARTS], const float (&value)[PARTS])
 {
 	constexpr int SB = 4 * Tile::stride(across_of(A)), SE = 4 * Tile::stride(along_of(A));
-	static_assert(PARTS == 1 || PARTS == 2 || PARTS == 4);
+	static_assert(PARTS == 1 || PARTS == 2);
 	const auto add = [&](auto part) {
 		constexpr int K = decltype(part)::VALUE, TO = AT + 4 * K * Tile::SIZE;
 		if constexpr (K < PARTS) {
@@ -121,14 +121,12 @@ static __device__ __forceinline__ void add_sample(
 	};
 	add(Constant<0>());
 	add(Constant<1>());
-	add(Constant<2>());
-	add(Constant<3>());
 }
 
 /* The ray of a pixel of those that may meet the tile. */
 template <class Tile, int A>
-static __device__ __forceinline__ void add_ray(const Scatter &s, const Seen &seen,
-	const Cursor &at, const int size[3], float scale, unsigned memory)
+static __device__ __forceinline__ void add_ray(const Scatter &s, const Seen &seen, const Cursor &at,
+	const int size[3], float scale, unsigned memory)
 {
 	constexpr int PARTS = Tile::PARTS;
 	const Place place = place_of<Tile>(seen, at);
@@ -148,9 +146,8 @@ static __device__ __forceinline__ void add_ray(const Scatter &s, const Seen &see
 	}
 	Path path = path_of<Tile, A>(seen, place, size);
 	path.planes = any ? path.planes : 0;
-	each_sample<Tile, A>(path, memory, [&](const Sample &sample, unsigned bit, auto ahead) {
-		if (bit)
-			add_sample<Tile, A, decltype(ahead)::VALUE>(sample, plain, value);
+	each_sample<Tile, A>(path, memory, [&](const Sample &sample, auto ahead) {
+		add_sample<Tile, A, decltype(ahead)::VALUE>(sample, plain, value);
 	});
 }
 
@@ -291,16 +288,11 @@ template <class Tile> static tomos_status run_tiles(tomos_backend *backend, Scat
 	return TOMOS_OK;
 }
 
-/* Tiles of rays of one view, and of two and four views that are rotations of each other. */
+/* Tiles of rays of one view, and of two views that are rotations of each other. */
 template <int AXES, int PARTS> struct Sizes {
 	static constexpr int T = PARTS == 1 ? 32 : 24, S = AXES != ALL ? 30 : PARTS == 1 ? 32 : 26;
 	typedef Tile<T, S, 32, 1, 4, AXES, PARTS, PARTS> Large;
 	typedef Tile<16, AXES == ALL ? 16 : 14, 8, PARTS == 1 ? 4 : 2, 4, AXES, PARTS, PARTS> Small;
-};
-
-template <int AXES> struct Sizes<AXES, 4> {
-	typedef Tile<16, AXES == ALL ? 28 : 30, 32, 1, 4, AXES, 4, 4> Large;
-	typedef Tile<8, AXES == ALL ? 16 : 14, 8, 2, 4, AXES, 4, 4> Small;
 };
 
 template <int AXES, int PARTS>
@@ -370,8 +362,8 @@ template <int PARTS> static bool tiles_are_faster(const ProjectRequest *what, Cu
 	return (PARTS == 1 || (request_rotation(what, PARTS) != 0 &&
 				      cuda_has_shared(tile_bytes<Large>()))) &&
 	       any_applies(what, notes) &&
-	       !sheets_are_faster<Large>(what, &cuda_joseph_back_cone,
-		       Rows{0, PARTS == 2 ? 1.8 : 2, 2.6, 0.75});
+	       !sheets_are_faster<Large>(
+		       what, &cuda_joseph_back_cone, Rows{0, 2, 2.6, PARTS == 1 ? 0.75 : 0});
 }
 
 static CudaFusion tiles_fuse(
@@ -380,7 +372,6 @@ static CudaFusion tiles_fuse(
 	return step->average ? FUSES_NEXT : FUSES;
 }
 
-extern const CudaKernel cuda_joseph_back_any, cuda_joseph_back_circle_4, cuda_joseph_back_circle_2;
+extern const CudaKernel cuda_joseph_back_any, cuda_joseph_back_circle_2;
 const CudaKernel cuda_joseph_back_any = {tiles_are_faster<1>, run<1>, tiles_fuse};
-const CudaKernel cuda_joseph_back_circle_4 = {tiles_are_faster<4>, run<4>, tiles_fuse};
 const CudaKernel cuda_joseph_back_circle_2 = {tiles_are_faster<2>, run<2>, tiles_fuse};

@@ -133,7 +133,7 @@ static __device__ __forceinline__ void load_tile(const Gather &g, const Own &own
 	}
 }
 
-/* A voxel of two or four rotated tiles. */
+/* A voxel of two or four rotated tiles, or the value and the slope of a line. */
 template <int OFFSET>
 static __device__ __forceinline__ void load_shared(unsigned at, float (&voxel)[2])
 {
@@ -150,14 +150,11 @@ static __device__ __forceinline__ void load_shared(unsigned at, float (&voxel)[4
 		: "r"(at), "n"(OFFSET));
 }
 
-/* Adds a sample, if `bit` is not 0, to the sums of rays that are rotations of each other. SB, SE:
- * from a voxel to the next one along b and e. */
+/* Adds a sample to the sums of rays that are rotations of each other. SB, SE: from a voxel to the
+ * next one along b and e. */
 template <int AT, int SB, int SE, int PARTS>
-static __device__ __forceinline__ void add_sample(
-	const Sample &sample, unsigned bit, float (&sum)[PARTS])
+static __device__ __forceinline__ void add_sample(const Sample &sample, float (&sum)[PARTS])
 {
-	if (!bit)
-		return;
 	float here[PARTS], right[PARTS], up[PARTS], both[PARTS];
 	load_shared<AT>(sample.at, here);
 	load_shared<AT + SB>(sample.at, right);
@@ -171,23 +168,15 @@ static __device__ __forceinline__ void add_sample(
 			fmaf(w_up, up[i], fmaf(w_right, right[i], w_here * here[i])));
 }
 
-/* Of one ray: interpolates on two lines along e, and between them along b. Without a branch, which
- * would take as long as a quarter of this. */
-template <int AT, int SB>
-static __device__ __forceinline__ void add_sample(
-	const Sample &sample, unsigned bit, float (&at)[4], float &sum)
+/* Of one ray: interpolates on two lines along e, and between them along b. */
+template <int AT, int SB, int SE>
+static __device__ __forceinline__ void add_sample(const Sample &sample, float (&sum)[1])
 {
-	asm("{\n\t.reg .pred p;\n\t.reg .f32 l, r;\n\t"
-	    "setp.ne.u32 p, %6, 0;\n\t"
-	    "@p ld.shared.v2.f32 {%0, %1}, [%5+%9];\n\t"
-	    "@p ld.shared.v2.f32 {%2, %3}, [%5+%10];\n\t"
-	    "fma.rn.f32 l, %8, %1, %0;\n\t"
-	    "fma.rn.f32 r, %8, %3, %2;\n\t"
-	    "sub.f32 r, r, l;\n\t"
-	    "fma.rn.f32 l, %7, r, l;\n\t"
-	    "@p add.f32 %4, %4, l;\n\t}"
-		: "+f"(at[0]), "+f"(at[1]), "+f"(at[2]), "+f"(at[3]), "+f"(sum)
-		: "r"(sample.at), "r"(bit), "f"(sample.right), "f"(sample.e), "n"(AT), "n"(AT + SB));
+	float one[2], two[2];
+	load_shared<AT>(sample.at, one);
+	load_shared<AT + SB>(sample.at, two);
+	const float left = fmaf(sample.e, one[1], one[0]), right = fmaf(sample.e, two[1], two[0]);
+	sum[0] += fmaf(sample.right, right - left, left);
 }
 
 /* The ray of a pixel of those that may meet the tile. */
@@ -203,21 +192,14 @@ static __device__ __forceinline__ void sum_ray(const Gather &g, const Seen &seen
 #pragma unroll
 	for (int k = 0; k < PARTS; k++)
 		if (place.exists &&
-			(seen.certain ||
-				(__ldcg(to + rotated_view<PARTS>(&g.tiles, seen, k)) & 3) ==
-					rotated_axis<PARTS>(A, k)))
+			(seen.certain || (__ldcg(to + rotated_view<PARTS>(&g.tiles, seen, k)) &
+						 3) == rotated_axis<PARTS>(A, k)))
 			own |= 1 << k;
 	Path path = path_of<Tile, A>(seen, place, size);
 	path.planes = own ? path.planes : 0;
 	float sum[PARTS] = {};
-	float held[4][4] = {};
-	each_sample<Tile, A>(path, memory, [&](const Sample &sample, unsigned bit, auto ahead) {
-		constexpr int AT = decltype(ahead)::VALUE;
-		if constexpr (PARTS == 1)
-			add_sample<AT, SB>(sample, bit,
-				held[AT / ((int)Tile::BYTES * Tile::stride(A))], sum[0]);
-		else
-			add_sample<AT, SB, SE>(sample, bit, sum);
+	each_sample<Tile, A>(path, memory, [&](const Sample &sample, auto ahead) {
+		add_sample<decltype(ahead)::VALUE, SB, SE>(sample, sum);
 	});
 #pragma unroll
 	for (int k = 0; k < PARTS; k++) {
@@ -355,20 +337,18 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 
 extern const CudaKernel cuda_joseph_forward_upright;
 
-/* PARTS: views that are rotations of each other. */
-template <int PARTS> static bool tiles_are_faster(const ProjectRequest *what, CudaNotes *notes)
+/* Views that are rotations of each other. */
+template <int PARTS> static bool circle_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	typedef typename Sizes<LEVEL, PARTS>::Large Large;
-	return (PARTS == 1 ? any_applies(what, notes)
-			   : what->count > FEW_VIEWS && request_rotation(what, PARTS) != 0 &&
-				     tiles_apply(what, notes_of<int>(notes)) &&
-				     cuda_has_shared(tile_bytes<Large>())) &&
+	return what->count > FEW_VIEWS && request_rotation(what, PARTS) != 0 &&
+	       tiles_apply(what, notes_of<int>(notes)) && cuda_has_shared(tile_bytes<Large>()) &&
 	       !sheets_are_faster<Large>(what, &cuda_joseph_forward_upright,
-		       Rows{0.3, PARTS == 4 ? 1.6 : PARTS == 2 ? 2.5 : 3, 2.2, 0});
+		       Rows{0.3, PARTS == 4 ? 1.6 : 2.5, 2.2, 0});
 }
 
 extern const CudaKernel cuda_joseph_forward_any, cuda_joseph_forward_circle_4,
 	cuda_joseph_forward_circle_2;
-const CudaKernel cuda_joseph_forward_any = {tiles_are_faster<1>, run<1>};
-const CudaKernel cuda_joseph_forward_circle_4 = {tiles_are_faster<4>, run<4>};
-const CudaKernel cuda_joseph_forward_circle_2 = {tiles_are_faster<2>, run<2>};
+const CudaKernel cuda_joseph_forward_any = {any_applies, run<1>};
+const CudaKernel cuda_joseph_forward_circle_4 = {circle_applies<4>, run<4>};
+const CudaKernel cuda_joseph_forward_circle_2 = {circle_applies<2>, run<2>};

@@ -30,7 +30,7 @@ typedef struct {
 	KernelModel model;
 	const KernelView *views;
 	int64_t count;
-	const int *order;    /* their numbers, if they are sorted; else NULL */
+	const int *order;    /* OF_SORTED: of the views */
 	const float *volume; /* [z][a][b]; b: the minor horizontal axis */
 	int na, nb, nz;
 	double tall; /* upper bound of the slices that the rays of a thread meet in one plane */
@@ -169,8 +169,9 @@ static __device__ int2 planes_between(const Sheets *s, const Path *path, bool mi
 	return make_int2(first / SEGMENT * SEGMENT, end);
 }
 
-/* Pixels of a block: the same ones in GROUP neighbouring views, or a patch of one view. */
-typedef enum { OF_VIEWS, OF_PIXELS } Group;
+/* Pixels of a block: the same ones in GROUP neighbouring views, as they are given or sorted, or a
+ * patch of one view. */
+typedef enum { OF_VIEWS, OF_SORTED, OF_PIXELS } Group;
 
 template <int A, int RANGE, Group OF>
 static __global__ void __launch_bounds__(WARP *GROUP, 3)
@@ -185,6 +186,8 @@ static __global__ void __launch_bounds__(WARP *GROUP, 3)
 		row = ((int64_t)blockIdx.z * ABOVE + threadIdx.y / SIDE_BY_SIDE) * RAYS;
 	}
 	bool mine = view < s.count && column < s.model.columns && row < s.model.rows;
+	if (OF == OF_SORTED)
+		view = s.order[min(view, s.count - 1)];
 	Path path = path_of(&s.grid, &s.model, &s.views[min(view, s.count - 1)], row, column);
 	mine = mine && path.axis == A;
 	float sum[RAYS] = {0};
@@ -194,17 +197,15 @@ static __global__ void __launch_bounds__(WARP *GROUP, 3)
 		if (goes_on)
 			segment_of_all<RANGE>(&s, &path, k0, sum);
 		/* The views of a block advance together, to read the same voxels from L1 cache. */
-		if (OF == OF_VIEWS ? !__syncthreads_or(goes_on) : !goes_on)
+		if (OF != OF_PIXELS ? !__syncthreads_or(goes_on) : !goes_on)
 			break;
 	}
 	if (!mine)
 		return;
-	const int64_t number = s.order ? s.order[view] : view;
 #pragma unroll
 	for (int j = 0; j < RAYS; j++)
 		if (row + j < s.model.rows)
-			s.projections[(number * s.model.rows + row + j) * s.model.columns +
-				      column] +=
+			s.projections[(view * s.model.rows + row + j) * s.model.columns + column] +=
 				sum[j] * step_of(&s.grid, &s.views[view], row + j, column, A);
 }
 
@@ -314,7 +315,6 @@ typedef struct {
 	int range; /* of the distances of rows, see points.h */
 	double tall;
 	Group group;
-	bool sorted; /* views are to be sorted by angle */
 } Notes;
 
 static int by_angle(const void *a, const void *b)
@@ -349,13 +349,12 @@ static bool group_views(const ProjectRequest *what, Notes *notes)
 	qsort(views, (size_t)what->count, sizeof *views, by_angle);
 	const double least = fmin(given, mean_distance(views, what->count, radius));
 	mem_free(views);
-	notes->group = least > WARP / 2 ? OF_PIXELS : OF_VIEWS;
-	notes->sorted = notes->group == OF_VIEWS && least < 0.5 * given;
+	notes->group = least > WARP / 2 ? OF_PIXELS : least < 0.5 * given ? OF_SORTED : OF_VIEWS;
 	return true;
 }
 
-/* Copies each view to its place in the order of angles: as many as are before it. */
-static __global__ void sort_views(const __grid_constant__ Sheets s, KernelView *views, int *order)
+/* The place of each view in the order of angles: as many as are before it. */
+static __global__ void sort_views(const __grid_constant__ Sheets s, int *order)
 {
 	const int64_t view = blockIdx.x;
 	const double own = heading_of(&s.model, &s.views[view]).angle;
@@ -366,24 +365,17 @@ static __global__ void sort_views(const __grid_constant__ Sheets s, KernelView *
 	}
 	for (int lane = WARP / 2; lane > 0; lane /= 2)
 		before += __shfl_xor_sync(~0u, before, lane);
-	if (threadIdx.x == 0) {
-		views[before] = s.views[view];
+	if (threadIdx.x == 0)
 		order[before] = (int)view;
-	}
 }
 
-static tomos_status send_sorted(tomos_backend *backend, Sheets *s)
+static tomos_status find_order(tomos_backend *backend, Sheets *s)
 {
-	const int64_t each = sizeof(KernelView) / sizeof(float);
-	float *space;
-	TRY(cuda_scratch(
-		backend, SCRATCH_LISTS, (each + 1) * s->count, &space, "the order of views"));
-	KernelView *views = (KernelView *)space;
-	int *order = (int *)(space + each * s->count);
-	sort_views<<<(unsigned)s->count, WARP, 0, device_of(backend)->stream>>>(*s, views, order);
+	float *order;
+	TRY(cuda_scratch(backend, SCRATCH_LISTS, s->count, &order, "the order of views"));
+	sort_views<<<(unsigned)s->count, WARP, 0, device_of(backend)->stream>>>(*s, (int *)order);
 	CUDA_LAUNCHED("sorting views");
-	s->views = views;
-	s->order = order;
+	s->order = (const int *)order;
 	return TOMOS_OK;
 }
 
@@ -426,7 +418,7 @@ static tomos_status run_axis(
 		TRY(transpose_in(backend, &transposition));
 		s.volume = transposed;
 	}
-	const int views = OF == OF_VIEWS ? GROUP : 1, rows = OF == OF_PIXELS ? ABOVE * RAYS : RAYS,
+	const int views = OF == OF_PIXELS ? 1 : GROUP, rows = OF == OF_PIXELS ? ABOVE * RAYS : RAYS,
 		  columns = OF == OF_PIXELS ? SIDE_BY_SIDE * WARP : WARP;
 	kernels[axis][range]<<<dim3(cuda_blocks(s.model.columns, columns, 1 << 30),
 				       cuda_blocks(what->count, views, 65535),
@@ -450,11 +442,13 @@ static tomos_status sheet_run(tomos_backend *backend, const ProjectRequest *what
 	memcpy(s.grid.low, what->box.low, sizeof s.grid.low);
 	const Notes *found = notes_of<Notes>(notes);
 	s.tall = found->tall;
-	if (found->sorted)
-		TRY(send_sorted(backend, &s));
+	if (found->group == OF_SORTED)
+		TRY(find_order(backend, &s));
 	for (int axis = 0; axis < 2; axis++)
-		TRY((found->group == OF_VIEWS ? run_axis<OF_VIEWS> : run_axis<OF_PIXELS>)(backend,
-			what, s, axis, found->range));
+		TRY((found->group == OF_VIEWS ? run_axis<OF_VIEWS>
+			: found->group == OF_SORTED
+				? run_axis<OF_SORTED>
+				: run_axis<OF_PIXELS>)(backend, what, s, axis, found->range));
 	return TOMOS_OK;
 }
 

@@ -41,9 +41,9 @@ enum { LEVEL = 1 | 2, UPRIGHT = 4, ALL = LEVEL | UPRIGHT };
 
 /* A tile of voxels in shared memory: S voxels along E, the contiguous axis, T along the two
  * others, and on every side a border of one voxel, for samples that belong to neighbouring tiles.
- * Strides avoid bank conflicts: neighbouring lanes are neighbours along E, and so in different
- * banks. If rays of all axes share a tile, they can be neighbours along any axis, so that the strides
- * are odd. */
+ * Strides avoid bank conflicts: neighbouring lanes of level rays are neighbours along E, and so
+ * in different banks. Lanes of other rays can be neighbours along any axis, so the strides are
+ * odd, and differ by more than one if the lanes of a warp are spread over a plane. */
 template <int T_, int S_, int WARPS_, int BLOCKS_, int BYTES_, int AXES_, int PARTS_ = 1,
 	int COPIES_ = 1>
 struct Tile {
@@ -58,7 +58,10 @@ struct Tile {
 						     : 1;  /* rays of a view, by axis */
 	static constexpr unsigned BYTES = BYTES_;          /* of a voxel */
 	static constexpr bool ADDS = BYTES == sizeof(int); /* lanes add to voxels */
-	static constexpr int LINE = S + (AXES == ALL ? 3 : 2), PLANE = (T + 2) * LINE + 1;
+	static constexpr int LINE = S + (AXES == LEVEL            ? 2
+						: AXES == UPRIGHT ? 5
+								  : 3),
+			     PLANE = (T + 2) * LINE + 1;
 	/* One more plane on either side: rounding may take a ray just beyond the border. */
 	static constexpr int SIZE = ((T + 4) * PLANE + 3) / 4 * 4;
 	static constexpr int ORIGIN = 2 * PLANE + LINE + 1; /* of the first voxel */
@@ -127,14 +130,10 @@ static __host__ __device__ __forceinline__ constexpr int along_of(int a)
 /* ---- rays seen from a tile ------------------------------------------------------------------- */
 
 /* Whether the lines of an image are detector rows; else they are columns. Neighbouring pixels of a
- * line are neighbouring lanes, and meet voxels that follow each other along e, for the axis of most
- * rays of the view. */
+ * line are neighbouring lanes, which add to voxels that follow each other along z. */
 static __host__ __device__ __forceinline__ bool lines_are_rows(const KernelView *k)
 {
-	const double *along = KERNEL_HAS_SOURCE(k) ? k->depth : k->src;
-	const bool steep = fabs(along[2]) > fmax(fabs(along[0]), fabs(along[1]));
-	const int e = along_of(steep ? 2 : 0);
-	return fabs(k->u[e]) > fabs(k->v[e]);
+	return fabs(k->u[2]) > fabs(k->v[2]);
 }
 
 /* Of view i of a pass: its number in the list. */

@@ -150,36 +150,63 @@ static __device__ __forceinline__ unsigned warp_or(unsigned value)
 #endif
 }
 
-/* Calls use(sample, bit, Constant) for the samples of all lanes, which are in the same plane at the
- * same time: then neighbouring lanes are in different banks. bit: whether this lane has the sample;
- * the constant is to be added to its address. memory: address of the tile. */
+/* Calls use(sample, Constant) for the samples in four planes; the constant is to be added to their
+ * addresses. k: the first plane; has: those of this ray, as bits. */
 template <class Tile, int A, class Use>
-static __device__ __forceinline__ void each_sample(
-	const Path &p, unsigned memory, const Use &use)
+static __device__ __forceinline__ void four_samples(
+	const Path &p, float k, unsigned origin, unsigned has, const Use &use)
 {
-	constexpr int B = across_of(A), E = along_of(A), SA = (int)Tile::BYTES * Tile::stride(A);
-	constexpr unsigned MIDDLE = Tile::ORIGIN + Tile::size(B) / 2 * Tile::stride(B) +
+	constexpr int SA = (int)Tile::BYTES * Tile::stride(A);
+	const float b = fmaf(k, p.b_k, p.b), e = fmaf(k, p.e_k, p.e);
+	if (has & 1)
+		use(sample_of<Tile, A>(b, e, origin), Constant<0>());
+	if (has & 2)
+		use(sample_of<Tile, A>(b + p.b_k, e + p.e_k, origin), Constant<SA>());
+	if (has & 4)
+		use(sample_of<Tile, A>(fmaf(2, p.b_k, b), fmaf(2, p.e_k, e), origin),
+			Constant<2 * SA>());
+	if (has & 8)
+		use(sample_of<Tile, A>(fmaf(3, p.b_k, b), fmaf(3, p.e_k, e), origin),
+			Constant<3 * SA>());
+}
+
+/* Calls use(sample, Constant) for all samples. All lanes of a warp call it together. Where they add
+ * to voxels or load many of them they are in the same plane at the same time, so that neighbouring
+ * lanes are in different banks; else each begins where its ray does, for fewer branches. memory:
+ * address of the tile. */
+template <class Tile, int A, class Use>
+static __device__ __forceinline__ void each_sample(const Path &p, unsigned memory, const Use &use)
+{
+	constexpr int B = across_of(A), E = along_of(A);
+	constexpr bool TOGETHER = Tile::ADDS || Tile::PARTS > 1;
+	constexpr unsigned SA = Tile::BYTES * Tile::stride(A),
+			   MIDDLE = Tile::ORIGIN + Tile::size(B) / 2 * Tile::stride(B) +
 				    Tile::size(E) / 2 * Tile::stride(E),
 			   BIAS = __builtin_bit_cast(unsigned, MAGIC) *
 				  (Tile::stride(B) + Tile::stride(E));
-	const unsigned all = warp_or(p.planes);
-	const int first = all ? __ffs((int)all) - 1 : 0, end = LANES - __clz((int)all);
-	unsigned planes = p.planes >> first,
-		 origin = memory + Tile::BYTES * (MIDDLE - BIAS) + (unsigned)(first * SA);
-	float at = (float)(first - Tile::size(A) / 2);
+	const unsigned all = TOGETHER ? warp_or(p.planes) : p.planes;
+	const int first = all ? __ffs((int)all) - 1 : 0;
+	int n = LANES - __clz((int)all) - first;
+	unsigned has = p.planes >> first,
+		 origin = memory + Tile::BYTES * (MIDDLE - BIAS) + (unsigned)first * SA;
+	float k = (float)(first - Tile::size(A) / 2);
 #pragma unroll 1
-	for (int k = first; k < end; k += 4) {
-		const float b = fmaf(at, p.b_k, p.b), e = fmaf(at, p.e_k, p.e);
-		use(sample_of<Tile, A>(b, e, origin), planes & 1, Constant<0>());
-		use(sample_of<Tile, A>(b + p.b_k, e + p.e_k, origin), planes & 2, Constant<SA>());
-		use(sample_of<Tile, A>(fmaf(2, p.b_k, b), fmaf(2, p.e_k, e), origin), planes & 4,
-			Constant<2 * SA>());
-		use(sample_of<Tile, A>(fmaf(3, p.b_k, b), fmaf(3, p.e_k, e), origin), planes & 8,
-			Constant<3 * SA>());
-		at += 4;
-		origin += 4u * SA;
-		planes >>= 4;
+	for (; n >= (TOGETHER ? 1 : 4); n -= 4) {
+		four_samples<Tile, A>(p, k, origin, TOGETHER ? has : ~0u, use);
+		k += 4;
+		origin += 4 * SA;
+		has >>= 4;
 	}
+	if (TOGETHER)
+		return;
+	__syncwarp();
+	if (n & 2)
+		four_samples<Tile, A>(p, k, origin, 3, use);
+	__syncwarp();
+	if (n & 1)
+		four_samples<Tile, A>(
+			p, k + (float)(n & 2), origin + (unsigned)(n & 2) * SA, 1, use);
+	__syncwarp();
 }
 
 /* Takes the next one of the units that the warps of a block share. */
@@ -188,9 +215,9 @@ static __device__ __forceinline__ int take_unit(int *next)
 	int unit = 0;
 	if (threadIdx.x % LANES == 0)
 		asm volatile("atom.shared.add.u32 %0, [%1], 1;"
-			: "=r"(unit)
-			: "r"((unsigned)__cvta_generic_to_shared(next))
-			: "memory");
+			     : "=r"(unit)
+			     : "r"((unsigned)__cvta_generic_to_shared(next))
+			     : "memory");
 	return __shfl_sync(~0u, unit, 0);
 }
 
@@ -289,8 +316,8 @@ static __device__ __forceinline__ Own own_tile(const Tiles *s)
 	return own;
 }
 
-/* Goes over all views, some at a time: calls begin(largest pixel), use(Constant, seen, cursor) for their
- * rays and end(last). memory: the tile, and behind it room for a list of rays. */
+/* Goes over all views, some at a time: calls begin(largest pixel), use(Constant, seen, cursor) for
+ * their rays and end(last). memory: the tile, and behind it room for a list of rays. */
 template <class Tile, class Begin, class Use, class End>
 static __device__ __forceinline__ void each_view(const Tiles *s, const Own &own, void *memory,
 	const Begin &begin, const Use &use, const End &end)
@@ -372,8 +399,8 @@ typedef struct {
 } Rows;
 
 /* Whether rays are in sheets, of which `kernel` makes use, and that is faster: there are few tiles
- * or few views for each of them, or rows are everywhere nearly as far apart as voxels, or much
- * nearer. */
+ * or few views for each of them, or tiles have to be small, or rows are everywhere nearly as far
+ * apart as voxels, or much nearer. */
 template <class Tile>
 static bool sheets_are_faster(
 	const ProjectRequest *what, const CudaKernel *kernel, const Rows &rows)
@@ -385,14 +412,10 @@ static bool sheets_are_faster(
 	rotate_tiles<Tile::PARTS>(what, &s);
 	s.count = what->count;
 	const dim3 blocks = tile_blocks<Tile>(&s);
-#ifdef TEST_ENV
-	if (getenv("NOSHEETS"))
-		return false;
-#endif
 	if (!kernel->applies(what, &notes) || !sheet_views(what, &least, &most))
 		return false;
 	if ((int64_t)blocks.x * blocks.y * blocks.z < enough || least < rows.least ||
-		(Tile::PARTS == 1 && what->count < many))
+		!cuda_has_shared(tile_bytes<Tile>()) || (Tile::PARTS == 1 && what->count < many))
 		return true;
 	return most <= rows.ratio * least && least + most <= rows.sum &&
 	       0.5 * (least + most) * (double)s.model.rows >= rows.seen * s.n[2];
