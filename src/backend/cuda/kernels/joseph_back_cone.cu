@@ -29,6 +29,7 @@ enum {
 	WIDE = 16, /* columns of voxels per block: WIDE x HIGH; per warp 8 x 4 */
 	HIGH = 8,
 	VIEWS = 64,           /* views set up by a block at once */
+	FEW_VIEWS = 8,        /* up to so many, all blocks are set up before */
 	STRIP = 32,           /* adjacent columns of an image; all images have the same row pitch */
 	BORDER = ROWS_BORDER, /* rows of zeros above and below an image */
 	THREADS = WIDE * HIGH,
@@ -64,6 +65,7 @@ typedef struct {
 	int n[3], lines, strips;
 	const void *images; /* [view][strip][line][column]; each pixel times its ray's step
 	                     * length */
+	Seen *seen;         /* views of each block, if they are few; NULL: set up by the block */
 	float *volume;
 	VoxelUpdate update;
 } Gather;
@@ -153,6 +155,24 @@ static __device__ Seen see(const Gather *s, const KernelView *k, int x0, int y0,
 		.axis = block_axis(s, k, left, right),
 		.kind = rows_kind<NEAR_ONE>((float)slow / s->margin, (float)fast * s->margin)};
 	return seen;
+}
+
+static __device__ __forceinline__ int64_t block_number(void)
+{
+	return ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+}
+
+/* Sets up all blocks of N voxels along z, one thread for each view: a block with few views would
+ * wait for a few threads. */
+template <int N, bool NEAR_ONE>
+static __global__ void see_all(const __grid_constant__ Gather s, dim3 blocks)
+{
+	const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, block = i / s.count;
+	if (block >= (int64_t)blocks.x * blocks.y * blocks.z)
+		return;
+	const int x = (int)(block % blocks.x), y = (int)(block / blocks.x % blocks.y),
+		  z = (int)(block / blocks.x / blocks.y);
+	s.seen[i] = see<NEAR_ONE>(&s, &s.views[i % s.count], x * WIDE, y * HIGH, z * N);
 }
 
 /* A sheet relative to a column of voxels: voxel j projects to row `row` + j `rate`; rows are
@@ -281,7 +301,9 @@ static __global__ void __launch_bounds__(THREADS, sizeof(Pixel) == 8 && N == TAL
 		__syncthreads();
 		if (threadIdx.x < count)
 			seen[threadIdx.x] =
-				see<NEAR_ONE>(&s, &s.views[first + threadIdx.x], x0, y0, z0);
+				s.seen ? s.seen[block_number() * s.count + threadIdx.x]
+				       : see<NEAR_ONE>(
+						 &s, &s.views[first + threadIdx.x], x0, y0, z0);
 		__syncthreads();
 		for (int i = 0; i < count; i++, image += size)
 			visit<N, PARALLEL, NEAR_ONE>(
@@ -291,7 +313,7 @@ static __global__ void __launch_bounds__(THREADS, sizeof(Pixel) == 8 && N == TAL
 	if (x >= s.n[0] || y >= s.n[1])
 		return;
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y) * s.n[0] + x;
-	update_voxels<N, 4>(
+	update_voxels<N, N == LOW ? N : 4>(
 		s.update, to, (int64_t)s.n[0] * s.n[1], s.n[2] - z0, [&](int k) { return sum[k]; });
 }
 
@@ -352,43 +374,53 @@ static tomos_status run_views(
 	tomos_backend *backend, const ProjectRequest *what, Gather s, int64_t first, int64_t count)
 {
 	enum { LINES = 8 };
+	const dim3 blocks(cuda_blocks(s.n[0], WIDE, 1 << 30), cuda_blocks(s.n[1], HIGH, 65535),
+		cuda_blocks(s.n[2], N, 65535));
+	const int64_t all = (int64_t)blocks.x * blocks.y * blocks.z * count,
+		      floats = count * view_floats(&s.model, s.update.with.average),
+		      more = all * (int64_t)(sizeof(Seen) / sizeof(float));
+	const bool few = count <= FEW_VIEWS && floats + more <= device_of(backend)->scratch_most;
 	const CudaPlan *kept;
 	const float *rays = s.update.with.rays;
 	const int64_t at = first * s.model.rows * s.model.columns;
 	cudaStream_t stream = device_of(backend)->stream;
 	float *images;
 	TRY(cuda_plan(backend, what->plan, &kept));
-	TRY(cuda_scratch(backend, SCRATCH_REORDERED,
-		count * view_floats(&s.model, s.update.with.average), &images,
+	TRY(cuda_scratch(backend, SCRATCH_REORDERED, floats + (few ? more : 0), &images,
 		"images with a border"));
 	s.views = kept->views + what->first + first;
 	s.count = count;
 	s.images = images;
+	s.seen = few ? (Seen *)(images + floats) : NULL;
 	make_images<Pixel><<<dim3((unsigned)s.strips, cuda_blocks(count * s.lines, LINES, 65535)),
 		dim3(STRIP, LINES), 0, stream>>>(
 		s, what->projections + at, rays ? rays + at : NULL, (Pixel *)images);
 	CUDA_LAUNCHED("back projecting");
+	if (s.seen) {
+		const auto see_blocks = s.near_one ? see_all<N, true> : see_all<N, false>;
+		see_blocks<<<cuda_blocks(all, 128, 1 << 30), 128, 0, stream>>>(s, blocks);
+	}
 	typedef void (*BackKernel)(const Gather s);
 	static const BackKernel kernels[2][2] = {
 		{cone_back<N, false, false, Pixel>, cone_back<N, false, true, Pixel>},
 		{cone_back<N, true, false, Pixel>, cone_back<N, true, true, Pixel>}};
 	const BackKernel kernel = kernels[what->plan->rays.source == TOMOS_PARALLEL][s.near_one];
-	kernel<<<dim3(cuda_blocks(s.n[0], WIDE, 1 << 30), cuda_blocks(s.n[1], HIGH, 65535),
-			 cuda_blocks(s.n[2], N, 65535)),
-		THREADS, 0, stream>>>(s);
+	kernel<<<blocks, THREADS, 0, stream>>>(s);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
 }
 
-/* Tall columns are faster, unless many of their voxels would be outside the box. */
+/* Tall columns are faster, unless many of their voxels would be outside the box, or few views leave
+ * reading and writing voxels the longest part. */
 template <typename Pixel>
 static tomos_status run_height(tomos_backend *backend, const ProjectRequest *what, const Gather &s,
 	int64_t first, int64_t count)
 {
 	const int64_t tall = ((s.n[2] + TALL - 1) / TALL) * TALL,
 		      low = ((s.n[2] + LOW - 1) / LOW) * LOW;
-	return (15 * tall <= 16 * low ? run_views<TALL, Pixel> : run_views<LOW, Pixel>)(backend,
-		what, s, first, count);
+	return (15 * tall <= 16 * low && count > FEW_VIEWS
+			? run_views<TALL, Pixel>
+			: run_views<LOW, Pixel>)(backend, what, s, first, count);
 }
 
 static tomos_status cone_run(tomos_backend *backend, const ProjectRequest *what,

@@ -14,7 +14,9 @@
  */
 #include "backend/cuda/kernels/lanes.h"
 
-enum { SEGMENT = 32 };
+/* AHEAD: planes from a sample to what is prefetched into L2 cache. A single view does not find
+ * voxels there that others have read. */
+enum { SEGMENT = 32, AHEAD = 8 };
 
 typedef enum { JOSEPH, LINE } Weights;
 
@@ -48,7 +50,8 @@ static __device__ __forceinline__ float both_parts(const Rates &rates, float &ri
 
 /* Interpolates the four voxels of a plane around (p, q), both relative to `plane`, all of them
  * inside the box. Rounding by addition is much faster than floorf and conversion to int. */
-static __device__ __forceinline__ float sample_inside(const float *plane, float p, float q, int sc)
+static __device__ __forceinline__ float sample_inside(
+	const float *plane, float p, float q, int sc, int64_t ahead)
 {
 	const float half_p = p - 0.5f, half_q = q - 0.5f;
 	const float near_p = __fadd_rn(half_p, MAGIC), near_q = __fadd_rn(half_q, MAGIC);
@@ -56,6 +59,7 @@ static __device__ __forceinline__ float sample_inside(const float *plane, float 
 	const int j = __float_as_int(near_q) - __float_as_int(MAGIC);
 	const float right = p - __fadd_rn(near_p, -MAGIC), up = q - __fadd_rn(near_q, -MAGIC);
 	const float *at = plane + (j * sc + i);
+	asm volatile("prefetch.global.L2 [%0];" ::"l"(at + ahead));
 	const float one = __ldg(at), two = __ldg(at + 1), three = __ldg(at + sc),
 		    four = __ldg(at + sc + 1);
 	const float low = fmaf(right, two - one, one), high = fmaf(right, four - three, three);
@@ -63,13 +67,14 @@ static __device__ __forceinline__ float sample_inside(const float *plane, float 
 }
 
 /* Interpolates the four voxels of a plane around (p, q). (p, q) and `plane` are relative to
- * voxel (base_i, base_j). sc: stride along c. CHECKED: any of the voxels may be outside. */
+ * voxel (base_i, base_j). sc: stride along c; ahead: to voxels that are prefetched. CHECKED: any of
+ * the voxels may be outside. */
 template <Weights W, bool CHECKED>
 static __device__ __forceinline__ float sample(const float *plane, const Rates &rates, float p,
-	float q, int base_i, int base_j, int nb, int nc, int64_t sc)
+	float q, int base_i, int base_j, int nb, int nc, int64_t sc, int64_t ahead)
 {
 	if (!CHECKED && W == JOSEPH)
-		return sample_inside(plane, p, q, (int)sc);
+		return sample_inside(plane, p, q, (int)sc, ahead);
 	float p0 = floorf(p), q0 = floorf(q), right = p - p0, up = q - q0;
 	float both = both_parts<W>(rates, right, up);
 	const float *at = plane + (int)q0 * sc + (int)p0;
@@ -117,16 +122,19 @@ static __device__ float follow(
 			s->volume + (k0 - s->grid.low[A]) * s->stride[0] + i + j * s->stride[1];
 		if (small && k0 >= start && k0 + SEGMENT - 1 <= stop &&
 			is_inside(p, walk->slope[0], nb) && is_inside(q, walk->slope[1], nc)) {
+			const int64_t ahead = k0 + SEGMENT + AHEAD <= (int)s->grid.high[A]
+						      ? AHEAD * s->stride[0]
+						      : 0;
 #pragma unroll 4
 			for (int k = 0; k < SEGMENT; k++, plane += s->stride[0])
 				sum += sample<W, false>(plane, rates, fmaf((float)k, rates.p, fp),
-					fmaf((float)k, rates.q, fq), i, j, nb, nc, sc);
+					fmaf((float)k, rates.q, fq), i, j, nb, nc, sc, ahead);
 			continue;
 		}
 		for (int k = max(start - k0, 0); k < min(SEGMENT, stop - k0 + 1); k++)
 			sum += sample<W, true>(plane + k * s->stride[0], rates,
 				fmaf((float)k, rates.p, fp), fmaf((float)k, rates.q, fq), i, j, nb,
-				nc, sc);
+				nc, sc, 0);
 	}
 	return sum;
 }

@@ -13,11 +13,11 @@ template <typename Value> struct alignas(16) Quad {
 	Value middle, right, up, both;
 };
 
-/* Side of the tiles: of most, of pairs. */
-enum { SIZE = 34, PAIRS = 40 };
+/* Side of the tiles: of most, of pairs, of mirrored views. */
+enum { SIZE = 34, PAIRS = 40, MIRRORED = 31 };
 
 /* Blocks per SM. Three with tiles of side 42 are slower, although fewer blocks read the image. */
-template <int SIDES> constexpr int BLOCKS = SIDES == SIZE ? 4 : 2;
+template <int SIDES> constexpr int BLOCKS = SIDES == SIZE ? 4 : SIDES == MIRRORED ? 3 : 2;
 
 template <typename Value> constexpr int VIEWS<Quad<Value>> = LANES<Value> == 2 ? 32 : 64;
 template <typename Value, int SIDES> constexpr int AT_ONCE<Quad<Value>, SIDES> = 1;
@@ -67,15 +67,18 @@ static __device__ __forceinline__ float4 load_shared(unsigned address)
 	return four;
 }
 
+/* PLANES: bytes between the two halves of a pixel of 32 bytes. */
+template <int PLANES>
 static __device__ __forceinline__ void load_quad(Quad<float> &quad, unsigned address)
 {
 	const float4 four = load_shared(address);
 	quad = Quad<float>{four.x, four.y, four.z, four.w};
 }
 
+template <int PLANES>
 static __device__ __forceinline__ void load_quad(Quad<float2> &quad, unsigned address)
 {
-	const float4 one = load_shared(address), two = load_shared(address + sizeof one);
+	const float4 one = load_shared(address), two = load_shared(address + PLANES);
 	quad = Quad<float2>{{one.x, one.y}, {one.z, one.w}, {two.x, two.y}, {two.z, two.w}};
 }
 
@@ -98,37 +101,49 @@ typedef struct {
 template <class Pixel>
 static __device__ __forceinline__ Pixels pixels_of(const Near &n, const Pixel *tile)
 {
-	const unsigned row = (unsigned)n.pitch * (unsigned)sizeof(Pixel);
-	return Pixels{row, (unsigned)__cvta_generic_to_shared(tile + n.origin) -
-				   __float_as_uint(MAGIC) * (row + (unsigned)sizeof(Pixel))};
+	const unsigned row = (unsigned)n.pitch * CELL<Pixel>;
+	return Pixels{row, (unsigned)__cvta_generic_to_shared(tile) +
+				   (unsigned)n.origin * CELL<Pixel> -
+				   __float_as_uint(MAGIC) * (row + CELL<Pixel>)};
+}
+
+/* In this order, which is two instructions: the compiler would make three of it. */
+static __device__ __forceinline__ unsigned address_of(
+	const Pixels &p, unsigned row, unsigned column)
+{
+	unsigned address;
+	asm("mad.lo.u32 %0, %1, 16, %2;" : "=r"(address) : "r"(column), "r"(p.origin));
+	asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(address) : "r"(row), "r"(p.row), "r"(address));
+	return address;
 }
 
 /* KIND: LEVEL, SLOPED or CLOSE. */
-template <int KIND, bool RAYS, typename Value>
+template <int KIND, bool RAYS, int SIDES, typename Value>
 static __device__ __forceinline__ void visit_column(
 	const Tiles &s, const Near &n, const Quad<Value> *tile, float dx, float dy, float *sum)
 {
+	typedef Quad<Value> Pixel;
+	static_assert(CELL<Pixel> == 16, "see address_of");
 	const Pixels pixels = pixels_of(n, tile);
 	visit_drift<KIND, RAYS>(s, n, dx, dy,
 		[&](int k, unsigned column, unsigned row, float x, float y, float weight) {
-			Quad<Value> quad;
-			load_quad(quad, row * pixels.row +
-						(column * (unsigned)sizeof quad + pixels.origin));
+			Pixel quad;
+			load_quad<PLANE<Pixel, SIDES>>(quad, address_of(pixels, row, column));
 			add_to(sum, k, weight, value_at(quad, x, y));
 		});
 }
 
 /* near.kind is the same for all threads of a block. */
-template <bool RAYS, typename Value>
+template <bool RAYS, int SIDES, typename Value>
 static __device__ __forceinline__ void visit_view(const Tiles &s, const Near &near,
 	const Quad<Value> *tile, const Quad<Value> *image, float dx, float dy, float *sum)
 {
 	if (near.kind == LEVEL)
-		visit_column<LEVEL, RAYS>(s, near, tile, dx, dy, sum);
+		visit_column<LEVEL, RAYS, SIDES>(s, near, tile, dx, dy, sum);
 	else if (near.kind == SLOPED)
-		visit_column<SLOPED, RAYS>(s, near, tile, dx, dy, sum);
+		visit_column<SLOPED, RAYS, SIDES>(s, near, tile, dx, dy, sum);
 	else if (near.kind == CLOSE)
-		visit_column<CLOSE, RAYS>(s, near, tile, dx, dy, sum);
+		visit_column<CLOSE, RAYS, SIDES>(s, near, tile, dx, dy, sum);
 	else if (near.kind != UNSEEN)
 		visit_points<RAYS, false>(s, near, tile, image, dx, dy,
 			[&](int k, const Quad<Value> *at, int, float x, float y, float weight) {
@@ -144,7 +159,9 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<SIDES>)
 	typedef Quad<Value> Pixel;
 	back_block<Pixel, Value, SIDES, true, PARTS>(
 		s, [&](const Near &near, const Pixel *tile, const Pixel *image, float dx, float dy,
-			   float *sum) { visit_view<RAYS>(s, near, tile, image, dx, dy, sum); });
+			   float *sum) {
+			visit_view<RAYS, SIDES>(s, near, tile, image, dx, dy, sum);
+		});
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
@@ -166,7 +183,7 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 	*notes_of<Notes>(notes) =
 		Notes{tile_size(what) == HUGE_TILES &&
 				cuda_has_shared(tile_bytes<Quad<float>, HUGE_TILE>()),
-			is_mirrored(what) && cuda_has_shared(tile_bytes<Quad<float2>, PAIRS>())};
+			is_mirrored(what) && cuda_has_shared(tile_bytes<Quad<float2>, MIRRORED>())};
 	return true;
 }
 
@@ -201,7 +218,7 @@ static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
 	return tile_passes(backend, what, epilogue, view_floats, found->mirrored,
 		[&](const Tiles *s, int64_t first, bool average) {
 			return (average       ? run_views<PAIRS, float2, 1>
-				: s->part > 0 ? run_views<PAIRS, float2, 2>
+				: s->part > 0 ? run_views<MIRRORED, float2, 2>
 					      : run)(backend, what, s, first);
 		});
 }

@@ -2,8 +2,7 @@
  *
  * A block has SIDE x SIDE columns of COLUMN voxels along z and visits all views. The part of a view
  * that the block needs (a tile) is copied into shared memory while earlier views are processed. A
- * Pixel of an image has 8 or 16 bytes: one or two pairs of floats, or the same pixel of several
- * views.
+ * Pixel of an image has 8, 16 or 32 bytes: pairs of floats, or the same pixel of several views.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_CONE_H
 #define TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_CONE_H
@@ -39,13 +38,14 @@ template <class Pixel, int SIZE> struct Copier {
 		const int rows = c < near.columns ? near.rows : 0;
 		const int pitch = SIZE == TILE ? PITCH<Pixel, SIZE> : near.pitch;
 		const Pixel *from = image + (near.from + row * s.pitch + c);
-		Pixel *to = tile + row * pitch + c;
+		char *to = (char *)tile + (row * pitch + c) * CELL<Pixel>;
 #pragma unroll 4
 		for (int r = row; r < rows; r += DOWN) {
 #pragma unroll
 			for (int i = 0; i < BYTES; i += 16)
-				__pipeline_memcpy_async((char *)to + i, (const char *)from + i, 16);
-			to += DOWN * pitch;
+				__pipeline_memcpy_async(to + i / 16 * PLANE<Pixel, SIZE>,
+					(const char *)from + i, 16);
+			to += DOWN * pitch * CELL<Pixel>;
 			from += DOWN * s.pitch;
 		}
 	}

@@ -1,7 +1,7 @@
 /* Voxel-driven back projection by blocks of voxel columns: how a block reads a view.
  *
  * A block has SIDE x SIDE columns of COLUMN voxels along z. The part of a view that it needs is a
- * tile in shared memory, if that is large enough. A Pixel of an image has 8 or 16 bytes.
+ * tile in shared memory, if that is large enough. A Pixel of an image has 8, 16 or 32 bytes.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_NEAR_H
 #define TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_NEAR_H
@@ -41,19 +41,27 @@ enum {
 	UNSEEN = -3
 };
 
+/* A tile has the two halves of pixels of 32 bytes in two planes: side by side they would be read
+ * with bank conflicts, since only every second 16 bytes are read at once. CELL: bytes of a pixel in
+ * a plane. */
+template <class Pixel> constexpr int CELL = sizeof(Pixel) > 16 ? 16 : (int)sizeof(Pixel);
+
 /* Row pitch of a tile, in pixels: neighbouring rows are half of the banks apart. With this, and
  * threads placed as in place_of, few concurrent reads have bank conflicts. */
-template <class Pixel, int SIZE> constexpr int PITCH = SIZE + 64 / (int)sizeof(Pixel);
+template <class Pixel, int SIZE> constexpr int PITCH = SIZE + 64 / CELL<Pixel>;
+
+/* Bytes from plane to plane. */
+template <class Pixel, int SIZE> constexpr int PLANE = SIZE *PITCH<Pixel, SIZE> *CELL<Pixel>;
 
 /* The same for single voxels, where the tile may be wider and lower. */
 template <class Pixel> static __host__ __device__ __forceinline__ int pitch_of(int columns)
 {
-	const int half = 64 / (int)sizeof(Pixel);
+	const int half = 64 / CELL<Pixel>;
 	return (columns + half - 1) / (2 * half) * (2 * half) + half;
 }
 
 /* Pixels that shared memory reads at once, if they are in different banks. */
-template <class Pixel> constexpr int BANKS = 128 / (int)sizeof(Pixel);
+template <class Pixel> constexpr int BANKS = 128 / CELL<Pixel>;
 
 /* Column of voxels (x, y) of a thread: 8 or 16 neighbouring threads are a rectangle, a warp is 8
  * x 4. */

@@ -35,13 +35,16 @@ enum { TO_TILE, TO_IMAGE, UNSEEN };
 /* A view relative to the first voxel of a block: the one at d along the axes of the block has depth
  * D = depth[3] + depth . d, and its projection is (u[3] + u . d, v[3] + v . d) / D, relative to
  * pixel (row, column), the middle of the tile. away, step: from the source, times the weight at
- * distance and depth 1, in units of the tile. scale: such a unit in units of the image. */
+ * distance and depth 1, in units of the tile. scale: such a unit in units of the image. sign: -1 if
+ * columns are counted backwards, so that rows and columns of a warp's voxels both increase or both
+ * decrease: with a pitch of one more than the banks, few of them share a bank. */
 typedef struct __align__(16)
 {
 	float u[4], v[4], depth[4];
 	float away[3], weight, step[3], scale;
 	int kind, column, row;
 	int left, below, columns, rows; /* of the tile: first pixel from the middle, size */
+	int sign;
 }
 Near;
 
@@ -99,12 +102,13 @@ static __device__ void set_affine(
 {
 	const double mass = (s->model.weight == WEIGHT_RAY ? k->mass : 1) / unit;
 	near->weight = (float)mass;
-	near->u[3] = (float)(affine(k->column, at) - near->column * affine(k->depth, at));
+	near->u[3] =
+		(float)(near->sign * affine(k->column, at) - near->column * affine(k->depth, at));
 	near->v[3] = (float)(affine(k->row, at) - near->row * affine(k->depth, at));
 	near->depth[3] = (float)affine(k->depth, at);
 	for (int i = 0; i < 3; i++) {
 		const int a = s->axis[i];
-		near->u[i] = (float)(k->column[a] - near->column * k->depth[a]);
+		near->u[i] = (float)(near->sign * k->column[a] - near->column * k->depth[a]);
 		near->v[i] = (float)(k->row[a] - near->row * k->depth[a]);
 		near->depth[i] = (float)k->depth[a];
 		near->away[i] = (float)((at[a] - k->src[a]) * s->step[a] * mass);
@@ -112,10 +116,19 @@ static __device__ void set_affine(
 	}
 }
 
-/* A pixel near the middle of a projection, at most n from the detector. */
+/* A pixel near the middle of a projection, at most 2 n from the first one. */
 static __device__ int middle_of(double low, double high, int64_t n)
 {
-	return (int)fmin(fmax(0.5 * (low + high), (double)-n), (double)(2 * n));
+	return (int)fmin(fmax(0.5 * (low + high), (double)(-2 * n)), (double)(2 * n));
+}
+
+/* Whether the row decreases with the column along the lanes. */
+static __device__ bool lanes_fall(const Scatter *s, const KernelView *k, const double at[3])
+{
+	const double depth = affine(k->depth, at), column = affine(k->column, at) / depth,
+		     row = affine(k->row, at) / depth;
+	const int a = s->axis[0];
+	return (k->column[a] - column * k->depth[a]) * (k->row[a] - row * k->depth[a]) < 0;
 }
 
 /* first: the first voxel of the block along the axes of the volume. */
@@ -131,17 +144,26 @@ static __device__ Near near_block(const Scatter *s, int view, const int first[3]
 	double at[3];
 	for (int a = 0; a < 3; a++)
 		at[a] = (double)(s->low[a] + first[a]);
-	const Extent e = extent_of(s, k, at);
+	Extent e = extent_of(s, k, at);
 	const bool whole = e.least > 1e-6;
 	if (whole && (e.high[0] < -1 || e.low[0] > (double)s->model.columns || e.high[1] < -1 ||
 			     e.low[1] > (double)s->model.rows))
 		return near;
 	near.kind = TO_IMAGE;
+	near.sign = 1;
+	if (whole && e.high[0] - e.low[0] < PITCH - 4 && e.high[1] - e.low[1] < ROWS - 4) {
+		near.kind = TO_TILE;
+		if (lanes_fall(s, k, at)) {
+			const double low = e.low[0];
+			near.sign = -1;
+			e.low[0] = -e.high[0];
+			e.high[0] = -low;
+		}
+	}
 	near.column = middle_of(e.low[0], e.high[0], s->model.columns);
 	near.row = middle_of(e.low[1], e.high[1], s->model.rows);
 	double unit = q.unit;
-	if (whole && e.high[0] - e.low[0] < PITCH - 4 && e.high[1] - e.low[1] < ROWS - 4) {
-		near.kind = TO_TILE;
+	if (near.kind == TO_TILE) {
 		unit = weight_of(s, k, &e) / q.most;
 		near.left = near.column - (int)floor(e.low[0] - 1e-3);
 		near.below = near.row - (int)floor(e.low[1] - 1e-3);

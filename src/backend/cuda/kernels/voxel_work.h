@@ -9,8 +9,8 @@
 
 #include "backend/cuda/kernels/voxel_scatter.h"
 
-/* Pitches for which few lanes share a bank, whatever the direction in which they are projected. */
-enum { PITCH = 59, ROWS = 80, LARGE_PITCH = 101, LARGE_ROWS = 128 };
+/* Pitches of one more than a multiple of the banks, see Near. */
+enum { PITCH = 65, ROWS = 72, LARGE_PITCH = 97, LARGE_ROWS = 128 };
 
 /* Voxels along an axis in blocks of `size`, of which some may be outside. */
 static inline double padded_to(int64_t n, int size)
