@@ -37,7 +37,9 @@ typedef struct {
 	int n[3];             /* along x, y and z */
 	float *volume;
 	int pitch, tile_rows;
-	int tile_area, buffers; /* forward, else 0: pixels of a tile; tiles that a block has */
+	int tile_area,
+		pool; /* forward, else 0: pixels of the largest tile, of one view; memory of a
+	                      * block for tiles, in int */
 	/* Back projection. */
 	const void *images; /* Pixel [view][row][pitch] */
 	int together;       /* views between two barriers */

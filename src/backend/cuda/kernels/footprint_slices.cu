@@ -1,9 +1,11 @@
-/* Host side of footprint_slices.h and footprint_slice.h: which requests it applies to, and launches. */
-#include "backend/cuda/kernels/footprint_slice.h"
+/* Footprints of rays in slices (footprint_slices.h): which requests it applies to, and launches. */
+#include "backend/cuda/kernels/footprint_back_slices.h"
+#include "backend/cuda/kernels/footprint_forward_slices.h"
 
 enum {
 	MOST_SAMPLES = 99, /* of a list */
 	LEAST_SAMPLES = 3,
+	MARGIN = 4, /* of rows of one slice: columns around positions beyond the detector */
 	LEAST_THREADS = 128,      /* of a block */
 	NEAREST = 8,              /* pixels from the source to the box, at least */
 	ENOUGH_THREADS = 1 << 18, /* on the GPU at once */
@@ -113,8 +115,9 @@ static bool slices_applies(const ProjectRequest *what, CudaNotes *notes)
 /* ---- launches -------------------------------------------------------------------------------- */
 
 typedef void (*SlicesKernel)(const Slices s);
-static const SlicesKernel kernels[2][2] = {
-	{slices_forward<false>, slices_forward<true>}, {slices_back<false>, slices_back<true>}};
+static const SlicesKernel forwards[2] = {slices_forward<false>, slices_forward<true>};
+static const SlicesKernel backs[2][2] = {{slices_back<false, false>, slices_back<false, true>},
+	{slices_back<true, false>, slices_back<true, true>}};
 
 static int bytes_of(bool forward, int threads, int most)
 {
@@ -127,14 +130,13 @@ static int divide_threads(const ProjectRequest *what, Slices *s)
 	const bool forward = what->direction == FORWARD;
 	const int64_t groups = forward ? (int64_t)s->count * ((s->columns + COLUMNS - 1) / COLUMNS)
 				       : (int64_t)((s->n[0] + 1) / 2) * ((s->n[1] + 1) / 2);
-	const int quads = forward ? QUADS<COLUMNS> : QUADS<SQUARE>;
 	int threads = MOST_THREADS;
 	const int table = forward ? 0 : NEAR * (int)sizeof(NearView);
 	while (threads > LEAST_THREADS &&
 		bytes_of(forward, threads, s->most) + table > cuda_most_shared())
 		threads /= 2;
 	s->lanes = s->parts = s->wide = 1;
-	while (s->lanes * quads < s->quads)
+	while (s->lanes < s->quads)
 		s->lanes *= 2;
 	while (s->parts < MOST_PARTS && groups * s->lanes * s->parts * 2 <= ENOUGH_THREADS &&
 		threads / (2 * s->parts * s->lanes) >= TOGETHER)
@@ -146,10 +148,11 @@ static int divide_threads(const ProjectRequest *what, Slices *s)
 	return threads;
 }
 
-static tomos_status launch(tomos_backend *backend, const ProjectRequest *what, Slices *s, bool fan)
+static tomos_status launch(
+	tomos_backend *backend, const ProjectRequest *what, Slices *s, bool fan, double length)
 {
 	const bool forward = what->direction == FORWARD;
-	const SlicesKernel kernel = kernels[what->direction][fan];
+	const SlicesKernel kernel = forward ? forwards[fan] : backs[fan][length < 3];
 	const int threads = divide_threads(what, s), high = s->groups / s->wide;
 	const dim3 blocks =
 		forward ? dim3(cuda_blocks(s->columns, s->groups / s->together * COLUMNS, 1 << 30),
@@ -198,7 +201,8 @@ static tomos_status back_slice(tomos_backend *backend, const Slices *s, bool fan
 /* From `outside`, where that has the order of `inside`, or else from a transposed copy. */
 static tomos_status bring(tomos_backend *backend, const Transposed *t, const float **from)
 {
-	const bool same = t->slices == 1 && t->pitch == 1 && t->sj == 1 && t->sk == t->nj;
+	const bool same =
+		t->slices == 1 && t->pitch == 1 && t->sj == 1 && t->sk == t->nj && t->margin == 0;
 	*from = same ? t->outside : t->inside;
 	return same ? TOMOS_OK : transpose_in(backend, t);
 }
@@ -212,14 +216,16 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	const int unit = four ? 4 : 1;
 	Transposed x = transposed_volume(what, &n->slices, slice, slices, unit);
 	Transposed y = transposed_views(what, &n->slices, slice, slices, unit);
+	y.margin = s.margin = forward || four ? 0 : MARGIN;
+	s.pitch = s.columns + 2 * s.margin;
 	TRY(cuda_scratch(backend, SCRATCH_REORDERED, x.pitch * x.nj * x.nk, &x.inside, "slices"));
 	TRY(cuda_scratch(
-		backend, SCRATCH_ROWS, y.pitch * y.nj * y.nk, &y.inside, "rows of slices"));
+		backend, SCRATCH_ROWS, y.pitch * s.pitch * y.nk, &y.inside, "rows of slices"));
 	s.quads = (int)(x.pitch / unit);
 	s.to = forward ? y.inside : x.inside;
 	TRY(bring(backend, forward ? &x : &y, &s.from));
 	if (four)
-		TRY(launch(backend, what, &s, fan));
+		TRY(launch(backend, what, &s, fan, n->length));
 	else
 		TRY(forward ? forward_slice(backend, what, &s, fan, n->length)
 			    : back_slice(backend, &s, fan, n->length));
@@ -245,8 +251,10 @@ static tomos_status slices_run(tomos_backend *backend, const ProjectRequest *wha
 		s.low[a] = what->box.low[a];
 		s.step[a] = plan->whole.step[a];
 	}
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		s.n[i] = (int)(what->box.high[s.axis[i]] - what->box.low[s.axis[i]]);
+		s.pixel[i] = (float)s.step[s.axis[i]];
+	}
 	slices_range(what, &n.slices, &low, &high);
 	const int64_t most = high - low <= FEW_SLICES ? 1
 						      : slices_at_once(backend, what, &n.slices,
