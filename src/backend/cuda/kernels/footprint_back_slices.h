@@ -15,9 +15,10 @@
  * - c0 D = u . (x, y, 1) and D = d . (x, y, 1). */
 typedef struct {
 	float u[3], d[3], source[2], rise, mass;
-	float left, right; /* positions beyond these are limited to them: there are no columns */
-	int low, high;     /* columns of the detector, from c0 on */
-	int place;         /* sample of column c0 */
+	float left,
+		right; /* positions beyond these are limited to them: pixels there meet no column */
+	int low, high; /* columns of the detector, from c0 on */
+	int place;     /* sample of column c0 */
 } NearView;
 
 static __device__ NearView near_view(const Slices &s, int64_t view, int a, int b)
@@ -29,8 +30,8 @@ static __device__ NearView near_view(const Slices &s, int64_t view, int a, int b
 		     c0 = rint(fmin(fmax(u, -1.), (double)s.columns));
 	NearView to = {.rise = (float)rise_of(s, k),
 		.mass = (float)k->mass,
-		.left = (float)(-2 - c0),
-		.right = (float)(s.columns + 1 - c0),
+		.left = (float)(-s.beyond - c0),
+		.right = (float)(s.columns - 1 + s.beyond - c0),
 		.low = -(int)c0,
 		.high = s.columns - 1 - (int)c0,
 		.place = (int)view * s.pitch + s.margin + (int)c0};
@@ -101,7 +102,7 @@ static __device__ __forceinline__ float column_weight(const SeenPixel &p, int co
 
 /* Lists the columns of a view for the square whose first pixel is (x, y) from the middle. */
 template <bool FAN>
-static __device__ __forceinline__ int2 list_any(
+static __device__ __forceinline__ int2 list_view(
 	const Slices &s, const NearView &v, float x, float y, Weights<SQUARE> *list)
 {
 	SeenPixel p[SQUARE];
@@ -123,38 +124,8 @@ static __device__ __forceinline__ int2 list_any(
 	return make_int2(v.place + low, count);
 }
 
-/* The same where a pixel meets three columns at most. */
 template <bool FAN>
-static __device__ __forceinline__ int2 list_three(
-	const Slices &s, const NearView &v, float x, float y, Weights<SQUARE> *list)
-{
-	Three three[SQUARE];
-	float weight[SQUARE];
-	int low = 1 << 30, high = -low;
-#pragma unroll
-	for (int j = 0; j < SQUARE; j++) {
-		const SeenPixel p = see_pixel<FAN>(s, v, x + (float)(j % 2), y + (float)(j / 2));
-		three[j] = three_columns(p);
-		weight[j] = p.weight;
-		low = min(low, three[j].middle - 1);
-		high = max(high, three[j].middle + 1);
-	}
-	low = max(low, v.low);
-	const int count = max(min(min(high, v.high) - low + 1, s.most), 0);
-	clear_list(list, count);
-#pragma unroll
-	for (int j = 0; j < SQUARE; j++)
-#pragma unroll
-		for (int i = 0; i < 3; i++) {
-			const int at = three[j].middle - 1 + i - low;
-			if ((unsigned)at < (unsigned)count)
-				list[at].of[j] = weight[j] * three[j].of[i];
-		}
-	return make_int2(v.place + low, count);
-}
-
-template <bool FAN, bool THREE>
-static __global__ void __launch_bounds__(MOST_THREADS, BACK_BLOCKS)
+static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 	slices_back(const __grid_constant__ Slices s)
 {
 	extern __shared__ float4 memory[];
@@ -175,10 +146,9 @@ static __global__ void __launch_bounds__(MOST_THREADS, BACK_BLOCKS)
 		__syncthreads();
 		for (int i = me.part * s.lanes; i < views; i += s.parts * s.lanes) {
 			const int view = i + me.lane;
-			*me.range = make_int2(0, 0);
-			if (mine && view < views)
-				*me.range = THREE ? list_three<FAN>(s, near[view], x, y, me.list)
-						  : list_any<FAN>(s, near[view], x, y, me.list);
+			*me.range = mine && view < views
+					    ? list_view<FAN>(s, near[view], x, y, me.list)
+					    : make_int2(0, 0);
 			add_lists(s, me, s.quads, sum);
 		}
 	}

@@ -181,7 +181,7 @@ static __device__ __forceinline__ int2 list_plane(
 }
 
 template <bool FAN>
-static __global__ void __launch_bounds__(MOST_THREADS, FORWARD_BLOCKS)
+static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 	slices_forward(const __grid_constant__ Slices s)
 {
 	extern __shared__ float4 memory[];

@@ -115,9 +115,8 @@ static bool slices_applies(const ProjectRequest *what, CudaNotes *notes)
 /* ---- launches -------------------------------------------------------------------------------- */
 
 typedef void (*SlicesKernel)(const Slices s);
-static const SlicesKernel forwards[2] = {slices_forward<false>, slices_forward<true>};
-static const SlicesKernel backs[2][2] = {{slices_back<false, false>, slices_back<false, true>},
-	{slices_back<true, false>, slices_back<true, true>}};
+static const SlicesKernel kernels[2][2] = {
+	{slices_forward<false>, slices_forward<true>}, {slices_back<false>, slices_back<true>}};
 
 static int bytes_of(bool forward, int threads, int most)
 {
@@ -148,11 +147,10 @@ static int divide_threads(const ProjectRequest *what, Slices *s)
 	return threads;
 }
 
-static tomos_status launch(
-	tomos_backend *backend, const ProjectRequest *what, Slices *s, bool fan, double length)
+static tomos_status launch(tomos_backend *backend, const ProjectRequest *what, Slices *s, bool fan)
 {
 	const bool forward = what->direction == FORWARD;
-	const SlicesKernel kernel = forward ? forwards[fan] : backs[fan][length < 3];
+	const SlicesKernel kernel = kernels[what->direction][fan];
 	const int threads = divide_threads(what, s), high = s->groups / s->wide;
 	const dim3 blocks =
 		forward ? dim3(cuda_blocks(s->columns, s->groups / s->together * COLUMNS, 1 << 30),
@@ -225,7 +223,7 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	s.to = forward ? y.inside : x.inside;
 	TRY(bring(backend, forward ? &x : &y, &s.from));
 	if (four)
-		TRY(launch(backend, what, &s, fan, n->length));
+		TRY(launch(backend, what, &s, fan));
 	else
 		TRY(forward ? forward_slice(backend, what, &s, fan, n->length)
 			    : back_slice(backend, &s, fan, n->length));
@@ -246,7 +244,8 @@ static tomos_status slices_run(tomos_backend *backend, const ProjectRequest *wha
 		.axis = {n.slices.a, n.slices.b},
 		.weight = plan->model.weight,
 		.least = (float)(0.5 * n.least),
-		.most = n.most};
+		.most = n.most,
+		.beyond = n.length < 3 ? 2 : 2 + n.length};
 	for (int a = 0; a < 3; a++) {
 		s.low[a] = what->box.low[a];
 		s.step[a] = plan->whole.step[a];

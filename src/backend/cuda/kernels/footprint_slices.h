@@ -17,8 +17,7 @@ enum {
 	COLUMNS = 2,    /* forward: outputs of a group */
 	SQUARE = 2 * 2, /* back: likewise */
 	MOST_THREADS = 512,
-	FORWARD_BLOCKS = 3, /* of an SM */
-	BACK_BLOCKS = 2,
+	BLOCKS = 2,     /* of an SM */
 	NEAR = 64,      /* back: views whose NearView is in shared memory */
 	WIDE = 32,      /* one slice: columns or pixels of a block */
 	MOST_PARTS = 8, /* one slice: threads of a ray or pixel */
@@ -42,6 +41,7 @@ typedef struct {
 	int together;             /* forward: views of a block, which read nearly the same pixels */
 	int wide;                 /* back: squares along a of a block */
 	int most;                 /* samples of a list; odd, so that fewer banks conflict */
+	double beyond;            /* back: columns beyond the detector where pixels meet none */
 	int pitch, margin;        /* back: samples of a view; those before the first column */
 	const float *from, *transposed; /* transposed: of one slice, [a][b] */
 	float *to;
