@@ -1,5 +1,5 @@
-/* Back projection of footprints in slices (footprint_slices.h): lists of the columns that a square of
- * pixels meets in a view. Positions are in float, relative to the middle of a block.
+/* Back projection of footprints in slices (footprint_slices.h): lists of the columns that a square
+ * of pixels meets in a view. Positions are in float, relative to the middle of a block.
  *
  * In one slice weights serve one update each and are not listed. Several threads compute the same
  * pixels, each from its own views; partial sums are added in a fixed order.
@@ -11,8 +11,8 @@
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
-/* A view relative to the pixel in the middle of a block and column c0: pixel (x, y) from there has U
- * - c0 D = u . (x, y, 1) and D = d . (x, y, 1). */
+/* A view relative to the pixel in the middle of a block and column c0: pixel (x, y) from there has
+ * U - c0 D = u . (x, y, 1) and D = d . (x, y, 1). */
 typedef struct {
 	float u[3], d[3], source[2], rise, mass;
 	float left,
@@ -77,8 +77,8 @@ static __device__ __forceinline__ int2 columns_of(const NearView &v, const SeenP
 		max((int)ceilf(p.e - reach), v.low), min((int)floorf(p.e + reach), v.high));
 }
 
-/* Shares of the three columns around `middle`, which a pixel of at most two columns meets, times the
- * wide box: the parts beyond the edges of the column that contains its centre, and the rest. */
+/* Shares of the three columns around `middle`, which a pixel of at most two columns meets, times
+ * the wide box: the parts beyond the edges of the column that contains its centre, and the rest. */
 typedef struct {
 	float of[3];
 	int middle;

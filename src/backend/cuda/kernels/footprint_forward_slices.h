@@ -1,8 +1,8 @@
 /* Forward projection of footprints in slices (footprint_slices.h): lists of the pixels that
  * neighbouring rays meet in a plane.
  *
- * In one slice weights serve one update each and are not listed. Several threads follow one ray, each
- * its own segments of planes; partial sums are added in a fixed order.
+ * In one slice weights serve one update each and are not listed. Several threads follow one ray,
+ * each its own segments of planes; partial sums are added in a fixed order.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_SLICES_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_SLICES_H
@@ -85,8 +85,8 @@ static __device__ __forceinline__ Rays rays_of(
 	return r;
 }
 
-/* Where a ray crosses a plane: `at` from a pixel, at depth D; the changes of U - c D per pixel across
- * and along; and how far the ray reaches, in pixels. */
+/* Where a ray crosses a plane: `at` from a pixel, at depth D; the changes of U - c D per pixel
+ * across and along; and how far the ray reaches, in pixels. */
 typedef struct {
 	float at, across, along, depth, reach;
 } Crossing;
@@ -208,8 +208,8 @@ static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 
 /* ---- one slice ------------------------------------------------------------------------------- */
 
-/* A segment of planes: in plane k the ray is f + k rate pixels from pixel `line`, at depth `depth` +
- * k deeper. low, high: the pixels there are. */
+/* A segment of planes: in plane k the ray is f + k rate pixels from pixel `line`, at depth `depth`
+ * + k deeper. low, high: the pixels there are. */
 typedef struct {
 	const float *line;
 	float f, rate, depth, deeper;

@@ -49,9 +49,9 @@ static Extent extent_of(const ProjectRequest *what, const HatSlices *l, const Ke
 	return e;
 }
 
-/* Whether the source is outside the box. Sets `length` and `most` to what the view needs, if that is
- * more. Forward, neighbouring rays are `apart` pixels apart where they cross a plane, at most. Changes
- * of U - c D per pixel are affine in c. */
+/* Whether the source is outside the box. Sets `length` and `most` to what the view needs, if that
+ * is more. Forward, neighbouring rays are `apart` pixels apart where they cross a plane, at most.
+ * Changes of U - c D per pixel are affine in c. */
 static bool view_applies(
 	const ProjectRequest *what, const HatSlices *l, const KernelView *k, Notes *n)
 {

@@ -2,11 +2,11 @@
  * all slices have the same weights.
  *
  * A group of threads has a few outputs in all slices: the rays of neighbouring columns (forward) or
- * a square of 2 x 2 pixels (back). Each thread has four slices. It lists the samples that any of the
- * outputs meets in one plane of pixels or in one view, with the weights for all outputs, in shared
- * memory; then the group adds the samples of all its lists. In a slice, pixel p falls on column U /
- * D, both affine in p, and the ray of column c is the line U - c D = 0 (fan.h). Lengths on the
- * detector are left multiplied by D, which cancels in the weights.
+ * a square of 2 x 2 pixels (back). Each thread has four slices. It lists the samples that any of
+ * the outputs meets in one plane of pixels or in one view, with the weights for all outputs, in
+ * shared memory; then the group adds the samples of all its lists. In a slice, pixel p falls on
+ * column U / D, both affine in p, and the ray of column c is the line U - c D = 0 (fan.h). Lengths
+ * on the detector are left multiplied by D, which cancels in the weights.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_SLICES_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_SLICES_H
