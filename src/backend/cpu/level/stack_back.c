@@ -1,6 +1,6 @@
-/* Back projection of stacks of slices (stack.h), voxel-driven, of footprints and adjoint of Joseph. The samples of
- * a pass of views are copied to [view][column][slice]; pixels are then summed tile by tile, over a
- * few views at a time. */
+/* Back projection of stacks of slices (stack.h), voxel-driven, of footprints and adjoint of Joseph.
+ * The samples of a pass of views are copied to [view][column][slice]; pixels are then summed tile
+ * by tile, over a few views at a time. */
 #include "backend/cpu/level/four.h"
 #include "backend/cpu/level/stack_fan.h"
 

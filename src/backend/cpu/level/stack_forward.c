@@ -1,6 +1,6 @@
-/* Forward projection of stacks of slices (stack.h), Joseph, voxel-driven and footprints. A strip of consecutive
- * planes across the dominant axis is copied to [plane][voxel][slice]. Each task then follows
- * vectors of LANES neighbouring rays through a few planes at a time.
+/* Forward projection of stacks of slices (stack.h), Joseph, voxel-driven and footprints. A strip of
+ * consecutive planes across the dominant axis is copied to [plane][voxel][slice]. Each task then
+ * follows vectors of LANES neighbouring rays through a few planes at a time.
  *
  * Rays at similar angles and positions read the same voxels. Therefore views are sorted by slope
  * and processed a few at a time, and within these the vectors of rays are processed in the order of

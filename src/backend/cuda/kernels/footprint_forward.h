@@ -41,13 +41,20 @@ static __device__ __forceinline__ void add_rounded(int *at, int64_t apart, float
 	add_rounded(at + 3 * apart, 0, a, x.w);
 }
 
+/* Pixels of the tile of one view. */
+template <class Near> static __device__ __forceinline__ int tile_pixels(const Near &near)
+{
+	return near.rows * near.pitch;
+}
+
 /* Adds the tiles of N views to their images and clears them; image: of the first view, from which
  * the next is `image_apart` away. */
 template <int N, class Near>
-static __device__ __forceinline__ void flush_tiles(const Footprints &s, const Near &near, int *tile,
-	int apart, int *image, int64_t image_apart)
+static __device__ __forceinline__ void flush_tiles(
+	const Footprints &s, const Near &near, int *tile, int *image, int64_t image_apart)
 {
-	const int pitch = near.pitch, columns = near.columns, end = near.rows * columns;
+	const int pitch = near.pitch, columns = near.columns, end = near.rows * columns,
+		  apart = tile_pixels(near);
 	const int row = near.row, column = near.column;
 	const float scale = near.flush, rate = 1 / (float)columns;
 	for (int i = threadIdx.x; i < end; i += THREADS) {
@@ -222,28 +229,30 @@ static __device__ void set_units(const Footprints &s, const KernelView *k, const
 	near->flush = (float)(unit / q.unit);
 }
 
-/* Calls visit(near, tile) for every view with a tile, and direct(near, image) for the others.
- * apart: pixels of a tile of one view. */
+/* Calls visit(near, tile) for every view with a tile, and direct(near, image) for the others. Tiles
+ * are at the begin and at the end of the pool by turns: where two have room, one is added to while
+ * the other is read. */
 template <class Value, class Near, class Visit, class Direct>
 static __device__ __forceinline__ void visit_views(
 	const Footprints &s, const Near *near, int *tiles, const Visit &visit, const Direct &direct)
 {
 	constexpr int N = PARTS<Value>;
-	const int apart = s.tile_area;
 	const int64_t image = (int64_t)s.rows * s.columns;
-	int *tile = tiles, *other = tiles + (s.buffers - 1) * N * apart;
+	int before = 0;
+	bool end = false;
 #pragma unroll 1
 	for (int i = 0; i < s.count; i++) {
 		if (near[i].kind < 0)
 			continue;
-		visit(near[i], tile);
-		__syncthreads(); /* the tile is complete, and the other one, if any, is clear */
-		flush_tiles<N>(s, near[i], tile, apart, s.sums + i * image, s.count * image);
-		if (s.buffers == 1)
+		const int size = N * tile_pixels(near[i]);
+		int *tile = end ? tiles + (s.pool - size) : tiles;
+		if (before + size > s.pool)
 			__syncthreads();
-		int *next = other;
-		other = tile;
-		tile = next;
+		visit(near[i], tile);
+		__syncthreads(); /* the tile is complete, and the one before is clear */
+		flush_tiles<N>(s, near[i], tile, s.sums + i * image, s.count * image);
+		before = size;
+		end = !end;
 	}
 	for (int i = 0; i < s.count; i++)
 		if (near[i].kind == DIRECT)
@@ -263,7 +272,7 @@ static __device__ __forceinline__ void visit_block(const Footprints &s, Near *ne
 	first[b] = blockIdx.y * WARPS;
 	first[s.axis[2]] = blockIdx.z * COLUMN;
 	const Line line = line_of(s, first);
-	Voxels<Value, COLUMN> voxels(tiles + s.buffers * PARTS<Value> * s.tile_area);
+	Voxels<Value, COLUMN> voxels(tiles + s.pool);
 	bool some = false;
 #pragma unroll
 	for (int k = 0; k < COLUMN; k++) {
@@ -275,7 +284,7 @@ static __device__ __forceinline__ void visit_block(const Footprints &s, Near *ne
 		return; /* around an object there are many zeros */
 	for (int i = threadIdx.x; i < s.count; i += THREADS)
 		set(i, first, &near[i]);
-	for (int i = threadIdx.x; i < s.buffers * PARTS<Value> * s.tile_area; i += THREADS)
+	for (int i = threadIdx.x; i < s.pool; i += THREADS)
 		tiles[i] = 0;
 	/* Threads outside the box repeat its last column, with zeros. */
 	const float dx = (float)min((int)threadIdx.x % LANES, s.n[a] - 1 - first[a]),
@@ -372,45 +381,6 @@ static inline bool quanta_apply(const ProjectRequest *what, int *axes)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-template <class Value> static int tile_bytes(const TileSize *size)
-{
-	return size->area * (int)sizeof(Value);
-}
-
-/* Whether there is memory for the largest tile; fixed: bytes for voxels and for what is known about
- * views. */
-template <class Value> static bool has_tiles(int fixed, const TileSize *size)
-{
-	return cuda_has_shared(tile_bytes<Value>(size) + fixed);
-}
-
-/* Bytes for tiles that leave as many to a second block. */
-static inline int half_bytes(int fixed)
-{
-	return cuda_most_shared() / 2 - 1024 - fixed;
-}
-
-/* Enlarges tiles for the pitches of set_pitch, as far as a second block has memory too. */
-template <class Value> static void pad_tiles(int fixed, TileSize *size)
-{
-	const int most = half_bytes(fixed) / (int)sizeof(Value);
-	size->area = max(size->area, min(size->padded, most));
-}
-
-/* Limits tiles to the memory there is: blocks that see more of a view add to it directly. */
-static inline void limit_tiles(int fixed, TileSize *size)
-{
-	size->area = min(size->area, (cuda_most_shared() - fixed) / (int)sizeof(float));
-	size->direction = 0;
-}
-
-/* Two tiles, one of which is added to while the other is read, unless they leave too little memory
- * for a second block. */
-template <class Value> static int buffers_of(int fixed, const TileSize *size)
-{
-	return 2 * tile_bytes<Value>(size) <= half_bytes(fixed) ? 2 : 1;
-}
-
 static inline tomos_status find_largest(
 	tomos_backend *backend, const Footprints *s, const unsigned **largest)
 {
@@ -449,7 +419,7 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 		kernel<<<dim3(cuda_blocks(s.n[axis[0]], LANES, 1 << 30),
 				 cuda_blocks(s.n[axis[1]], WARPS, 65535),
 				 cuda_blocks(s.n[axis[2]], column, 65535)),
-			THREADS, s.buffers * tile_bytes<Value>(size) + voxels, stream>>>(s);
+			THREADS, s.pool *(int)sizeof(int) + voxels, stream>>>(s);
 		CUDA_LAUNCHED("projecting");
 	}
 	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s.count, PARTS<Value>), 256,
@@ -469,7 +439,7 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 	Footprints s = footprints_of(what, size, PARTS<Value>);
 	s.tile_rows = 1 << 16;
 	s.tile_area = size->area;
-	s.buffers = buffers_of<Value>(near + voxels, size);
+	s.pool = pool_bytes<Value>(near + voxels, size) / (int)sizeof(int);
 	const int64_t pixels = (int64_t)s.rows * s.columns, floats = pixels * PARTS<Value>;
 	const int64_t most = max64(1, min64(VIEWS, device_of(backend)->scratch_most / floats));
 	TRY(cuda_plan(backend, what->plan, &kept));

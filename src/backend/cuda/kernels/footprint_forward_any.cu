@@ -31,7 +31,7 @@ static __device__ __forceinline__ void add_shares(
 
 template <class Value, bool RAYS, int NC, int NR, bool ACROSS, bool ALONG>
 static __device__ __forceinline__ void visit_column(
-	const Footprints &s, const Column &c, int *tile, const Mine<Value> &voxels)
+	const Footprints &s, const Column &c, int *tile, int apart, const Mine<Value> &voxels)
 {
 	const int pitch = c.pitch;
 	const unsigned origin = origin_of<NC, NR>(pitch);
@@ -43,8 +43,8 @@ static __device__ __forceinline__ void visit_column(
 			[&](int place, const float *a, const float *b, float weight) {
 #pragma unroll
 				for (int part = 0; part < PARTS<Value>; part++)
-					add_shares<NC, NR>(tile + (place + part * s.tile_area),
-						pitch, a, b, weight * part_of(x, part));
+					add_shares<NC, NR>(tile + (place + part * apart), pitch, a,
+						b, weight * part_of(x, part));
 			});
 	}
 }
@@ -55,10 +55,11 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 	float dx, float dy, const Mine<Value> &voxels)
 {
 	const Column c = column_of(s, near, dx, dy);
+	const int apart = tile_pixels(near);
 	switch (near.kind) {
 #define KIND(number, NC, NR, ACROSS, ALONG) \
 	case number: \
-		visit_column<Value, RAYS, NC, NR, ACROSS, ALONG>(s, c, tile, voxels); \
+		visit_column<Value, RAYS, NC, NR, ACROSS, ALONG>(s, c, tile, apart, voxels); \
 		break;
 		SHARE_KINDS(KIND)
 #undef KIND
@@ -148,6 +149,7 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 		return false;
 	TileSize *size = notes_of<TileSize>(notes);
 	*size = measure<float4>(what, axes);
+	share_memory<float4>(FIXED<float4>, size);
 	pad_tiles<float4>(FIXED<float4>, size);
 	if (size->direction != 0 && has_tiles<float4>(FIXED<float4>, size))
 		return true;

@@ -132,12 +132,13 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 	const Foot foot = foot_of<RAYS>(s, near, dx, dy);
 	const Climb climb = {
 		near.taps, near.columns, near.pitch, near.away[2], near.lower != 0 ? s.step[2] : 0};
+	const int apart = tile_pixels(near);
 	boundary_visit(near.kind, [&](auto boundaries) {
 		typedef decltype(boundaries) B;
 		if constexpr (PARTS<Value> == 4) {
 #pragma unroll
 			for (int first = 0; first < COLUMN<Value>; first += B::N)
-				visit_four<B, RAYS>(foot, climb, tile, s.tile_area, first, voxels);
+				visit_four<B, RAYS>(foot, climb, tile, apart, first, voxels);
 		} else {
 #pragma unroll 1
 			for (int first = 0; first < COLUMN<Value>; first += B::N)
@@ -225,6 +226,7 @@ static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 		return false;
 	TileSize *size = notes_of<TileSize>(notes);
 	*size = tile_size(what, LANES, WARPS, COLUMN<float4>);
+	share_memory<float4>(FIXED<float4>, size);
 	pad_tiles<float4>(FIXED<float4>, size);
 	if (size->direction == 0 || !has_tiles<float4>(FIXED<float4>, size)) {
 		*size = tile_size(what, LANES, WARPS, COLUMN<float>);

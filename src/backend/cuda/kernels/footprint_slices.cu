@@ -1,9 +1,11 @@
-/* Host side of footprint_slices.h and footprint_slice.h: which requests it applies to, and launches. */
-#include "backend/cuda/kernels/footprint_slice.h"
+/* Footprints of rays in slices (footprint_slices.h): which requests it applies to, and launches. */
+#include "backend/cuda/kernels/footprint_back_slices.h"
+#include "backend/cuda/kernels/footprint_forward_slices.h"
 
 enum {
 	MOST_SAMPLES = 99, /* of a list */
 	LEAST_SAMPLES = 3,
+	MARGIN = 4, /* of rows of one slice: columns around positions beyond the detector */
 	LEAST_THREADS = 128,      /* of a block */
 	NEAREST = 8,              /* pixels from the source to the box, at least */
 	ENOUGH_THREADS = 1 << 18, /* on the GPU at once */
@@ -47,9 +49,9 @@ static Extent extent_of(const ProjectRequest *what, const HatSlices *l, const Ke
 	return e;
 }
 
-/* Whether the source is outside the box. Sets `length` and `most` to what the view needs, if that is
- * more. Forward, neighbouring rays are `apart` pixels apart where they cross a plane, at most. Changes
- * of U - c D per pixel are affine in c. */
+/* Whether the source is outside the box. Sets `length` and `most` to what the view needs, if that
+ * is more. Forward, neighbouring rays are `apart` pixels apart where they cross a plane, at most.
+ * Changes of U - c D per pixel are affine in c. */
 static bool view_applies(
 	const ProjectRequest *what, const HatSlices *l, const KernelView *k, Notes *n)
 {
@@ -127,14 +129,13 @@ static int divide_threads(const ProjectRequest *what, Slices *s)
 	const bool forward = what->direction == FORWARD;
 	const int64_t groups = forward ? (int64_t)s->count * ((s->columns + COLUMNS - 1) / COLUMNS)
 				       : (int64_t)((s->n[0] + 1) / 2) * ((s->n[1] + 1) / 2);
-	const int quads = forward ? QUADS<COLUMNS> : QUADS<SQUARE>;
 	int threads = MOST_THREADS;
 	const int table = forward ? 0 : NEAR * (int)sizeof(NearView);
 	while (threads > LEAST_THREADS &&
 		bytes_of(forward, threads, s->most) + table > cuda_most_shared())
 		threads /= 2;
 	s->lanes = s->parts = s->wide = 1;
-	while (s->lanes * quads < s->quads)
+	while (s->lanes < s->quads)
 		s->lanes *= 2;
 	while (s->parts < MOST_PARTS && groups * s->lanes * s->parts * 2 <= ENOUGH_THREADS &&
 		threads / (2 * s->parts * s->lanes) >= TOGETHER)
@@ -198,7 +199,8 @@ static tomos_status back_slice(tomos_backend *backend, const Slices *s, bool fan
 /* From `outside`, where that has the order of `inside`, or else from a transposed copy. */
 static tomos_status bring(tomos_backend *backend, const Transposed *t, const float **from)
 {
-	const bool same = t->slices == 1 && t->pitch == 1 && t->sj == 1 && t->sk == t->nj;
+	const bool same =
+		t->slices == 1 && t->pitch == 1 && t->sj == 1 && t->sk == t->nj && t->margin == 0;
 	*from = same ? t->outside : t->inside;
 	return same ? TOMOS_OK : transpose_in(backend, t);
 }
@@ -212,9 +214,11 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	const int unit = four ? 4 : 1;
 	Transposed x = transposed_volume(what, &n->slices, slice, slices, unit);
 	Transposed y = transposed_views(what, &n->slices, slice, slices, unit);
+	y.margin = s.margin = forward || four ? 0 : MARGIN;
+	s.pitch = s.columns + 2 * s.margin;
 	TRY(cuda_scratch(backend, SCRATCH_REORDERED, x.pitch * x.nj * x.nk, &x.inside, "slices"));
 	TRY(cuda_scratch(
-		backend, SCRATCH_ROWS, y.pitch * y.nj * y.nk, &y.inside, "rows of slices"));
+		backend, SCRATCH_ROWS, y.pitch * s.pitch * y.nk, &y.inside, "rows of slices"));
 	s.quads = (int)(x.pitch / unit);
 	s.to = forward ? y.inside : x.inside;
 	TRY(bring(backend, forward ? &x : &y, &s.from));
@@ -240,13 +244,16 @@ static tomos_status slices_run(tomos_backend *backend, const ProjectRequest *wha
 		.axis = {n.slices.a, n.slices.b},
 		.weight = plan->model.weight,
 		.least = (float)(0.5 * n.least),
-		.most = n.most};
+		.most = n.most,
+		.beyond = n.length < 3 ? 2 : 2 + n.length};
 	for (int a = 0; a < 3; a++) {
 		s.low[a] = what->box.low[a];
 		s.step[a] = plan->whole.step[a];
 	}
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		s.n[i] = (int)(what->box.high[s.axis[i]] - what->box.low[s.axis[i]]);
+		s.pixel[i] = (float)s.step[s.axis[i]];
+	}
 	slices_range(what, &n.slices, &low, &high);
 	const int64_t most = high - low <= FEW_SLICES ? 1
 						      : slices_at_once(backend, what, &n.slices,

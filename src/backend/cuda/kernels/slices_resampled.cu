@@ -138,8 +138,9 @@ static __device__ float *stack_sample(const Between &b, int64_t view, int64_t sl
 	return b.stack + ((view * b.every + c % every) * b.slices + slice) * wide + c / every;
 }
 
-/* Heights of a view: slice n is at row f n + at, and the weight of a row at distance d is scale times
- * half - |d|, between 0 and top: hats of half width `half`, or the part of a slice in the row. */
+/* Heights of a view: slice n is at row f n + at, and the weight of a row at distance d is scale
+ * times half - |d|, between 0 and top: hats of half width `half`, or the part of a slice in the
+ * row. */
 typedef struct {
 	double f, at, half, top, scale;
 } Heights;
