@@ -215,23 +215,30 @@ static __device__ __forceinline__ void meet_ray(Ray *r, float apart, float *left
 }
 
 /* Where the rays of a line are, exactly: that of column c, counted as Seen.s, is first + c apart
- * quanta from pixel 0. */
+ * quanta from pixel 0. whole: column before pixel 0. */
 typedef struct {
-	int first, apart;
+	int first, apart, whole;
 } Positions;
 
-static __device__ __forceinline__ Positions add_rays(
+/* Distances are rounded; the ray in the middle of the line is where it should be. */
+static __device__ __forceinline__ Positions positions_of(const Seen &v, int line)
+{
+	const double s = fma((double)line, v.sj, v.s[threadIdx.x % LANES]);
+	const double exact = (double)QUANTA / v.si, middle = 0.5 * PIXELS<true>;
+	const int apart = __double2int_rn(exact), whole = (int)fmax(floor(s), 0.);
+	const double first = middle * (exact - apart) - s * exact;
+	return Positions{
+		__double2int_rn(first + (whole + 1) * exact) - (whole + 1) * apart, apart, whole};
+}
+
+static __device__ __forceinline__ void add_rays(
 	const Seen &v, const float *records, int line, float sums[PIXELS<true>])
 {
-	const int lane = threadIdx.x % LANES;
-	const double s = fma((double)line, v.sj, v.s[lane]), whole = fmax(floor(s), 0.);
-	/* Distances are rounded; the ray in the middle of the line is where it should be. */
-	const double exact = (double)QUANTA / v.si, middle = 0.5 * PIXELS<true>;
-	const int apart = __double2int_rn(exact),
-		  next = __double2int_rn((whole + 1 - s) * exact + middle * (exact - apart));
-	const float far = (float)apart / QUANTA;
-	const float2 *at = (const float2 *)(records + (int)whole * RECORD<true>)+lane;
-	Ray r = {at->x, at->y, (float)next / QUANTA, (unsigned)__cvta_generic_to_shared(at)};
+	const Positions p = positions_of(v, line);
+	const float far = (float)p.apart / QUANTA;
+	const float2 *at = (const float2 *)(records + p.whole * RECORD<true>)+threadIdx.x % LANES;
+	Ray r = {at->x, at->y, (float)(p.first + (p.whole + 1) * p.apart) / QUANTA,
+		(unsigned)__cvta_generic_to_shared(at)};
 	float outside = 0;
 #pragma unroll
 	for (int i = 0; i <= PIXELS<true>; i++) {
@@ -239,7 +246,6 @@ static __device__ __forceinline__ Positions add_rays(
 			i < PIXELS<true> ? &sums[i] : &outside);
 		r.e -= 1;
 	}
-	return Positions{next - ((int)whole + 1) * apart, apart};
 }
 
 /* How far ray c is past centre k in slice n, in quanta; of slices next to the group as good as
@@ -276,8 +282,9 @@ static __device__ __forceinline__ void add_between(
 /* The second differences that rays on the other side of a centre than that of their slice add to
  * the pixels around it. A lane has a centre. */
 static __device__ __forceinline__ void add_bends(
-	const Rolled &s, const Seen &v, const Positions &p, int64_t view, int line, float *bends)
+	const Rolled &s, const Seen &v, int64_t view, int line, float *bends)
 {
+	const Positions p = positions_of(v, line);
 	const Course &course = s.views[view];
 	const int k = threadIdx.x % LANES, low = (int)blockIdx.z * LANES;
 	const float sn = (float)course.sn,
@@ -369,13 +376,17 @@ static __global__ void __launch_bounds__(LANES *LINES, 2)
 			if (v.kind == SEEN_NOT)
 				continue;
 			if constexpr (JOSEPH)
-				add_bends(s, v, add_rays(v, from, line, sums),
-					(int64_t)batch * s.batch + k, line, bends + line * CENTRES);
+				add_rays(v, from, line, sums);
 			else if (v.kind == SEEN_PLAIN)
 				add_plain(v, from, line, sums);
 			else
 				add_crossed(v, from, line, sums);
 		}
+#pragma unroll 1
+		for (int k = 0; JOSEPH && k < s.batch; k++) /* apart: needs the registers */
+			if (seen[own][k].kind != SEEN_NOT)
+				add_bends(s, seen[own][k], (int64_t)batch * s.batch + k, line,
+					bends + line * CENTRES);
 	}
 	if constexpr (JOSEPH)
 		__syncwarp();
