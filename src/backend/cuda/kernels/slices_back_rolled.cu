@@ -1,7 +1,11 @@
 /* Host side of slices_back_rolled.h: which requests it applies to, and launches. */
 #include "backend/cuda/kernels/slices_back_rolled.h"
 
-enum { LEAST_SLICES = 16, MOST_LAUNCHED = 65535 };
+enum {
+	LEAST_SLICES = 16,
+	MOST_LAUNCHED = 65535,
+	BENDS_BYTES = (int)LANES * (int)BENDS * (int)sizeof(float)
+};
 
 /* Records of a pass, in floats. */
 #define MOST_RECORDS ((int64_t)1 << 28)
@@ -38,8 +42,7 @@ template <bool JOSEPH> static bool view_applies(const Plan *plan, int64_t view, 
 static int bytes_of(bool joseph, int window, int batch)
 {
 	const int record = joseph ? RECORD<true> : RECORD<false>;
-	const int floats = 2 * batch * window * record + (joseph ? (int)LANES * (int)BENDS : 0);
-	return floats * (int)sizeof(float);
+	return 2 * batch * window * record * (int)sizeof(float);
 }
 
 static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -56,7 +59,8 @@ static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
 	for (int64_t i = what->first; i < what->first + what->count; i++)
 		if (!(joseph ? view_applies<true>(plan, i, n) : view_applies<false>(plan, i, n)))
 			return false;
-	return cuda_has_shared(bytes_of(joseph, n->window, 1));
+	return cuda_has_shared(bytes_of(joseph, n->window, 1)) &&
+	       (!joseph || cuda_has_shared(BENDS_BYTES));
 }
 
 /* As many views as leave room for two blocks on an SM. */
@@ -82,6 +86,9 @@ template <bool JOSEPH> static tomos_status run_views(tomos_backend *backend, Rol
 		rolled_lines<JOSEPH>
 			<<<blocks, LANES * LINES, bytes_of(JOSEPH, s.window, s.batch), stream>>>(s);
 		CUDA_LAUNCHED("back projecting rolled views");
+		if (JOSEPH)
+			rolled_bends<<<blocks, LANES * LINES, BENDS_BYTES, stream>>>(s);
+		CUDA_LAUNCHED("back projecting rolled views");
 		s.add = true;
 	}
 	return TOMOS_OK;
@@ -103,6 +110,8 @@ static tomos_status run_slices(
 	TRY(cuda_scratch(backend, SCRATCH_FACTORS, views * s.groups * s.length * RECORD<JOSEPH>,
 		&s.records, "records of rolled views"));
 	TRY(cuda_take_shared((const void *)rolled_lines<JOSEPH>));
+	if (JOSEPH)
+		TRY(cuda_take_shared((const void *)rolled_bends));
 	for (int64_t first = 0; first < all; first += views) {
 		Rolled part = s;
 		part.views += first;

@@ -21,7 +21,7 @@ typedef enum { SEEN_NOT, SEEN_PLAIN, SEEN_CROSSED } SeenKind;
  * found with doubles there: columns and rows may be crossed at nearly the same point. */
 typedef struct {
 	double s[LANES], more[LANES], si, sj, rs, start; /* start: column -1 */
-	int base;                                        /* column of s = 0 */
+	int base, first;                                 /* column of s = 0; first record */
 	SeenKind kind;
 } Seen;
 
@@ -38,9 +38,8 @@ template <bool JOSEPH> static __device__ __forceinline__ int first_pixel(void)
 	return (int)blockIdx.x * PIXELS<JOSEPH> - (JOSEPH ? 1 : 0);
 }
 
-/* Finds which records a block needs of a view, and starts to copy them. One warp, a slice each. */
-template <bool JOSEPH>
-static __device__ void find_view(const Rolled &s, int64_t view, Seen *to, float *records)
+/* Finds which records a block needs of a view. One warp, a slice each. */
+template <bool JOSEPH> static __device__ void find_view(const Rolled &s, int64_t view, Seen *to)
 {
 	const int lane = threadIdx.x % LANES;
 	if (view >= s.count || s.views[view].along != s.along) {
@@ -74,19 +73,15 @@ static __device__ void find_view(const Rolled &s, int64_t view, Seen *to, float 
 	to->s[lane] = at - base;
 	to->more[lane] = crossed ? rising_row(v, base, n) - floor(rising_row(v, -1, n)) - shift
 				 : (double)(before - shift);
-	const int64_t group = view * s.groups + blockIdx.z;
 	if (lane == 0) {
 		to->si = v.si;
 		to->sj = v.sj;
 		to->rs = fabs(v.rs);
 		to->start = -1 - base;
 		to->base = base;
+		to->first = first;
 		to->kind = crossed ? SEEN_CROSSED : SEEN_PLAIN;
 	}
-	const float4 *from =
-		(const float4 *)(s.records + (group * s.length + first) * RECORD<JOSEPH>);
-	for (int k = lane; k < s.window * RECORD<JOSEPH> / 4; k += LANES)
-		__pipeline_memcpy_async((float4 *)records + k, from + k, sizeof(float4));
 }
 
 /* A record: a + f b + f^2 c, f from its column; distance of the pixel from the next row, where rows
@@ -200,12 +195,12 @@ static __device__ __forceinline__ void meet_ray(Ray *r, float apart, float *left
 	asm volatile(
 		"{\n\t"
 		".reg .pred p;\n\t"
-		".reg .f32 share;\n\t"
+		".reg .f32 share, rest;\n\t"
 		"setp.lt.f32 p, %2, 0f3f800000;\n\t"
-		"@p fma.rn.f32 share, %0, %2, %1;\n\t"
+		"fma.rn.f32 share, %0, %2, %1;\n\t"
 		"@p add.f32 %5, %5, share;\n\t"
-		"@p sub.f32 share, %0, share;\n\t"
-		"@p add.f32 %4, %4, share;\n\t"
+		"sub.f32 rest, %0, share;\n\t"
+		"@p add.f32 %4, %4, rest;\n\t"
 		"@p add.f32 %2, %2, %6;\n\t"
 		"@p add.u32 %3, %3, %7;\n\t"
 		"@p ld.shared.v2.f32 {%0, %1}, [%3];\n\t"
@@ -239,13 +234,15 @@ static __device__ __forceinline__ void add_rays(
 	const float2 *at = (const float2 *)(records + p.whole * RECORD<true>)+threadIdx.x % LANES;
 	Ray r = {at->x, at->y, (float)(p.first + (p.whole + 1) * p.apart) / QUANTA,
 		(unsigned)__cvta_generic_to_shared(at)};
-	float outside = 0;
+	float left = 0, right = 0; /* of the line */
+	meet_ray(&r, far, &left, &sums[0]);
 #pragma unroll
-	for (int i = 0; i <= PIXELS<true>; i++) {
-		meet_ray(&r, far, i > 0 ? &sums[i - 1] : &outside,
-			i < PIXELS<true> ? &sums[i] : &outside);
+	for (int i = 1; i < PIXELS<true>; i++) {
 		r.e -= 1;
+		meet_ray(&r, far, &sums[i - 1], &sums[i]);
 	}
+	r.e -= 1;
+	meet_ray(&r, far, &sums[PIXELS<true> - 1], &right);
 }
 
 /* How far ray c is past centre k in slice n, in quanta; of slices next to the group as good as
@@ -315,26 +312,28 @@ static __device__ __forceinline__ void add_bends(
 
 /* ---- all views ------------------------------------------------------------------------------- */
 
+/* Starts to copy the records that a block needs of some views; a warp each. */
 template <bool JOSEPH>
 static __device__ void find_batch(const Rolled &s, int batch, Seen *seen, float *records)
 {
-	const int warp = threadIdx.x / LANES;
-	if (warp < s.batch)
-		find_view<JOSEPH>(s, (int64_t)batch * s.batch + warp, seen + warp,
-			records + warp * s.window * RECORD<JOSEPH>);
+	const int warp = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+	const int64_t view = (int64_t)batch * s.batch + warp, group = view * s.groups + blockIdx.z;
+	if (warp < s.batch) {
+		find_view<JOSEPH>(s, view, &seen[warp]);
+		__syncwarp();
+		const int64_t first = group * s.length + seen[warp].first;
+		const float4 *from = (const float4 *)(s.records + first * RECORD<JOSEPH>);
+		float4 *to = (float4 *)(records + warp * s.window * RECORD<JOSEPH>);
+		if (seen[warp].kind != SEEN_NOT)
+			for (int k = lane; k < s.window * RECORD<JOSEPH> / 4; k += LANES)
+				__pipeline_memcpy_async(to + k, from + k, sizeof(float4));
+	}
 	__pipeline_commit();
 }
 
-/* Adds the bends of a line to its sums. */
-static __device__ __forceinline__ void unbend(const float *bends, float *sums)
-{
-#pragma unroll
-	for (int i = 0; i < PIXELS<true>; i++)
-		sums[i] += bends[i] - 2 * bends[i + 1] + bends[i + 2];
-}
-
 template <bool JOSEPH>
-static __device__ __forceinline__ void write_line(const Rolled &s, int line, const float *sums)
+static __device__ __forceinline__ void write_line(
+	const Rolled &s, bool add, int line, const float *sums)
 {
 	const int i0 = (int)blockIdx.x * PIXELS<JOSEPH>, j = (int)blockIdx.y * LINES + line;
 	const int64_t pitch = (int64_t)s.groups * LANES,
@@ -345,7 +344,7 @@ static __device__ __forceinline__ void write_line(const Rolled &s, int line, con
 #pragma unroll
 		for (int i = 0; i < PIXELS<JOSEPH>; i++)
 			if (i0 + i < s.n[s.along])
-				to[i * step] = s.add ? to[i * step] + sums[i] : sums[i];
+				to[i * step] = add ? to[i * step] + sums[i] : sums[i];
 }
 
 template <bool JOSEPH>
@@ -354,13 +353,9 @@ static __global__ void __launch_bounds__(LANES *LINES, 2)
 {
 	extern __shared__ float4 space[];
 	__shared__ Seen seen[2][MOST_BATCH];
-	const int lane = threadIdx.x % LANES, line = threadIdx.x / LANES;
-	const int size = s.window * RECORD<JOSEPH>, batches = (int)((s.count - 1) / s.batch + 1);
-	float *records = (float *)space, *bends = records + 2 * s.batch * size;
-	float sums[PIXELS<JOSEPH>] = {0};
-	if (JOSEPH)
-		for (int i = threadIdx.x; i < LANES * BENDS; i += LANES * LINES)
-			bends[i] = 0;
+	const int line = threadIdx.x / LANES, size = s.window * RECORD<JOSEPH>,
+		  batches = (int)((s.count - 1) / s.batch + 1);
+	float *records = (float *)space, sums[PIXELS<JOSEPH>] = {0};
 	find_batch<JOSEPH>(s, 0, seen[0], records);
 	for (int batch = 0; batch < batches; batch++) {
 		const int own = batch % 2;
@@ -382,17 +377,36 @@ static __global__ void __launch_bounds__(LANES *LINES, 2)
 			else
 				add_crossed(v, from, line, sums);
 		}
-#pragma unroll 1
-		for (int k = 0; JOSEPH && k < s.batch; k++) /* apart: needs the registers */
-			if (seen[own][k].kind != SEEN_NOT)
-				add_bends(s, seen[own][k], (int64_t)batch * s.batch + k, line,
-					bends + line * CENTRES);
 	}
-	if constexpr (JOSEPH)
-		__syncwarp();
-	if constexpr (JOSEPH)
-		unbend(bends + lane * BENDS + line * CENTRES, sums);
-	write_line<JOSEPH>(s, line, sums);
+	write_line<JOSEPH>(s, s.add, line, sums);
+}
+
+/* Adds the bends of all views. */
+static __global__ void __launch_bounds__(LANES *LINES, 2)
+	rolled_bends(const __grid_constant__ Rolled s)
+{
+	extern __shared__ float4 space[];
+	__shared__ Seen seen[LINES];
+	const int lane = threadIdx.x % LANES, line = threadIdx.x / LANES;
+	float *all = (float *)space, *bends = all + line * CENTRES, sums[PIXELS<true>];
+	for (int i = threadIdx.x; i < LANES * BENDS; i += LANES * LINES)
+		all[i] = 0;
+	for (int64_t first = 0; first < s.count; first += LINES) {
+		__syncthreads();
+		find_view<true>(s, first + line, &seen[line]);
+		__syncthreads();
+#pragma unroll 1
+		for (int k = 0; k < LINES; k++)
+			if (seen[k].kind != SEEN_NOT)
+				add_bends(s, seen[k], first + k, line, bends);
+	}
+	__syncwarp();
+#pragma unroll
+	for (int i = 0; i < PIXELS<true>; i++) {
+		const float *at = bends + lane * BENDS + i;
+		sums[i] = at[0] - 2 * at[1] + at[2];
+	}
+	write_line<true>(s, true, line, sums);
 }
 
 #endif
