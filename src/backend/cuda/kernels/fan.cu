@@ -264,7 +264,8 @@ static tomos_status find_fan(
 static tomos_status run_stack(tomos_backend *backend, const ProjectRequest *what, const Choice *c,
 	const Fan *fan, int64_t slices, const CudaEpilogue *epilogue)
 {
-	const int64_t slice = fan->grid.low[2], unit = (int64_t)4 * FANS_QUADS;
+	const bool joseph = what->kernel == KERNEL_joseph;
+	const int64_t slice = fan->grid.low[2], unit = 4 * (joseph ? QUADS<0> : QUADS<1>);
 	Transposed x = transposed_volume(what, &c->slices, slice, slices, unit),
 		   y = transposed_views(what, &c->slices, slice, slices, unit);
 	TRY(cuda_scratch(backend, SCRATCH_REORDERED, x.pitch * x.nj * x.nk, &x.inside, "slices"));
@@ -278,8 +279,7 @@ static tomos_status run_stack(tomos_backend *backend, const ProjectRequest *what
 	while (s.lanes < s.group)
 		s.lanes *= 2;
 	TRY(transpose_in(backend, &x));
-	StackKernel kernel = what->kernel == KERNEL_joseph ? fans_forward<0, DEEP>
-							   : stack_forward[c->taps][c->weights];
+	StackKernel kernel = joseph ? fans_forward<0, DEEP> : stack_forward[c->taps][c->weights];
 	kernel<<<dim3(cuda_blocks(fan->model.columns, WIDE / s.lanes * FANS_WARPS, 1 << 30),
 			 cuda_blocks(fan->count, FANS_VIEWS, 65535)),
 		dim3(WIDE, FANS_VIEWS * FANS_WARPS), 0, device_of(backend)->stream>>>(s);
@@ -292,7 +292,7 @@ static tomos_status stack_run(tomos_backend *backend, const ProjectRequest *what
 {
 	const Choice *c = notes_of<Choice>(notes);
 	const int64_t most =
-		slices_at_once(backend, what, &c->slices, SlicesScratch{4 * FANS_QUADS, 1, 1, 0});
+		slices_at_once(backend, what, &c->slices, SlicesScratch{4 * QUADS<1>, 1, 1, 0});
 	int64_t low, high;
 	Fan s;
 	TRY(find_fan(backend, what, c, &s));

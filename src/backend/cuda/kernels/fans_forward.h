@@ -6,10 +6,13 @@
 #include "backend/cuda/kernels/fan.h"
 
 enum {
-	FANS_QUADS = 4, /* float4 of a thread, four slices each */
 	FANS_VIEWS = 4, /* of a block: neighbouring views read nearly the same pixels */
 	FANS_WARPS = 4  /* of each of them */
 };
+
+/* Number of float4 of a thread, four slices each: more weights are worth more slices. Joseph's
+ * method: T = 0. */
+template <int T> constexpr int QUADS = T ? 4 : 2;
 
 typedef struct {
 	Fan fan;
@@ -53,9 +56,9 @@ static __device__ __forceinline__ void fans_weights(const FanStack &s, const Fan
 	}
 }
 
-template <int T, FanWeights W>
+template <int T, FanWeights W, int Q>
 static __device__ __forceinline__ void fans_segment(const FanStack &s, const FanRay &ray,
-	const FanPlanes &planes, const FansSegment &g, float4 sums[FANS_QUADS])
+	const FanPlanes &planes, const FansSegment &g, float4 sums[Q])
 {
 	constexpr int TAPS = T ? T : 2;
 	const float4 *line = g.line;
@@ -69,7 +72,7 @@ static __device__ __forceinline__ void fans_segment(const FanStack &s, const Fan
 		for (int j = 0; j < TAPS; j++)
 			if ((unsigned)(i + j) < (unsigned)planes.n)
 #pragma unroll
-				for (int q = 0; q < FANS_QUADS; q++)
+				for (int q = 0; q < Q; q++)
 					add_scaled(sums[q], weights[j],
 						__ldg(line + (i + j) * planes.step + q * s.group));
 	}
@@ -78,7 +81,7 @@ static __device__ __forceinline__ void fans_segment(const FanStack &s, const Fan
 /* Sums of a ray; T: most pixels of a plane that it meets, often fewer. */
 template <int T, FanWeights W>
 static __device__ __forceinline__ void fans_follow(
-	const FanStack &s, const FanRay &ray, const FanPlanes &planes, float4 sums[FANS_QUADS])
+	const FanStack &s, const FanRay &ray, const FanPlanes &planes, float4 sums[QUADS<T>])
 {
 	const double p = ray.path.p, slope = ray.path.slope;
 	for (int k0 = 0; k0 < planes.planes; k0 += SEGMENT) {
@@ -97,11 +100,11 @@ static __device__ __forceinline__ void fans_follow(
 		const float far = fmaxf(g.depth, fmaf((float)SEGMENT, g.deeper, g.depth));
 		const float reach = (far + T * fabsf(ray.across)) / fabsf(ray.g);
 		if (T > 2 && reach < 0.998f)
-			fans_segment<2, W>(s, ray, planes, g, sums);
+			fans_segment<2, W, QUADS<T>>(s, ray, planes, g, sums);
 		else if (T > 3 && reach < 1.497f)
-			fans_segment<3, W>(s, ray, planes, g, sums);
+			fans_segment<3, W, QUADS<T>>(s, ray, planes, g, sums);
 		else
-			fans_segment<T, W>(s, ray, planes, g, sums);
+			fans_segment<T, W, QUADS<T>>(s, ray, planes, g, sums);
 	}
 }
 
@@ -119,15 +122,15 @@ static __global__ void __launch_bounds__(WIDE *FANS_VIEWS *FANS_WARPS)
 	const KernelView *k = &s.fan.views[view];
 	const FanRay ray = fan_ray<W>(&s.fan, k, column);
 	const bool y = ray.path.axis == 1;
-	const int64_t pixel = (int64_t)s.group * FANS_QUADS, line = s.fan.na * pixel;
+	const int64_t pixel = (int64_t)s.group * QUADS<T>, line = s.fan.na * pixel;
 	const FanPlanes planes = {s.from + lane, y ? s.fan.na : s.fan.nb, y ? s.fan.nb : s.fan.na,
 		y ? pixel : line, y ? line : pixel};
-	float4 sums[FANS_QUADS] = {};
+	float4 sums[QUADS<T>] = {};
 	fans_follow<T, W>(s, ray, planes, sums);
 	const float scale = T == 0 ? step_of(&s.fan.grid, k, s.fan.row, column, ray.path.axis) : 1;
 	float4 *to = s.to + (view * s.fan.model.columns + column) * pixel + lane;
 #pragma unroll
-	for (int q = 0; q < FANS_QUADS; q++)
+	for (int q = 0; q < QUADS<T>; q++)
 		to[q * s.group] = make_float4(
 			scale * sums[q].x, scale * sums[q].y, scale * sums[q].z, scale * sums[q].w);
 }

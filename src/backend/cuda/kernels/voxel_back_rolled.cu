@@ -1,5 +1,5 @@
-/* Host side of slices_back_rolled.h: which requests it applies to, and launches. */
-#include "backend/cuda/kernels/slices_back_rolled.h"
+/* Host side of voxel_back_rolled.h: which requests it applies to, and launches. */
+#include "backend/cuda/kernels/voxel_back_rolled.h"
 
 enum { LEAST_SLICES = 16, MOST_LAUNCHED = 65535 };
 
@@ -12,7 +12,7 @@ typedef struct {
 } Notes;
 
 /* Whether the rays of a view stay in planes of constant z; adds to what is needed for them. */
-template <bool JOSEPH> static bool view_applies(const Plan *plan, int64_t view, Notes *n)
+static bool view_applies(const Plan *plan, int64_t view, Notes *n)
 {
 	const KernelView *k = &plan->views[view];
 	const double most = fmax(fabs(k->src[0]), fabs(k->src[1]));
@@ -21,11 +21,11 @@ template <bool JOSEPH> static bool view_applies(const Plan *plan, int64_t view, 
 	if (!(fabs(k->src[2]) * way <= RAY_TOLERANCE * most) ||
 		!(fmax(fabs(k->column[0]), fabs(k->column[1])) > 1e-6))
 		return false;
-	const Course v = course_of<JOSEPH>(k, &plan->model, plan->whole.step);
-	const double lanes = LANES, across = (v.si + fabs(v.sn)) * lanes + fabs(v.sj) * (int)LINES;
-	const double high = (fabs(v.rn) + fabs(v.rs)) * (lanes + 2) + 4;
-	if (!(v.si <= 1 + 1e-9) || !(fabs(v.rs) <= 0.5) || !(fabs(v.rn) >= 1e-3) ||
-		!(high <= (int)TILE_ROWS) || !(across < 1000) || (JOSEPH && !(v.si > 0.25)))
+	const Course v = course_of(k, &plan->model);
+	const double lanes = LANES, lines = LINES, pixels = PIXELS;
+	const double across = v.si * pixels + fabs(v.sj) * lines + fabs(v.sn) * lanes;
+	const double high = fabs(v.rn) * lanes + fabs(v.rs) * (lanes + 2) + 4;
+	if (!(v.si <= 1) || !(fabs(v.rs) <= 0.5) || !(high <= (int)TILE_ROWS) || !(across < 1000))
 		return false;
 	const int window = (int)ceil(across * (1 + fabs(v.rs))) + 6,
 		  more = (int)(((double)plan->model.columns + 1) * fabs(v.rs)) + 2;
@@ -34,18 +34,14 @@ template <bool JOSEPH> static bool view_applies(const Plan *plan, int64_t view, 
 	return true;
 }
 
-/* Shared memory of a block with `batch` views. */
-static int bytes_of(bool joseph, int window, int batch)
+static int bytes_of(int window, int batch)
 {
-	const int record = joseph ? RECORD<true> : RECORD<false>;
-	const int floats = 2 * batch * window * record + (joseph ? (int)LANES * (int)BENDS : 0);
-	return floats * (int)sizeof(float);
+	return 2 * batch * window * RECORD * (int)sizeof(float);
 }
 
 static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
-	const bool joseph = what->kernel == KERNEL_joseph;
 	Notes *n = notes_of<Notes>(notes);
 	*n = Notes{0, 0};
 	if (plan->every || plan->model.clamp || plan->model.nearest || plan->model.planar ||
@@ -53,34 +49,32 @@ static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
 		plan->model.columns > 1 << 22 ||
 		what->box.high[2] - what->box.low[2] < LEAST_SLICES || !cuda_fits_launch(what))
 		return false;
-	for (int64_t i = what->first; i < what->first + what->count; i++)
-		if (!(joseph ? view_applies<true>(plan, i, n) : view_applies<false>(plan, i, n)))
+	for (int64_t i = 0; i < what->count; i++)
+		if (!view_applies(plan, what->first + i, n))
 			return false;
-	return cuda_has_shared(bytes_of(joseph, n->window, 1));
+	return cuda_has_shared(bytes_of(n->window, 1));
 }
 
 /* As many views as leave room for two blocks on an SM. */
-static int batch_of(bool joseph, int window)
+static int batch_of(int window)
 {
-	enum { BOTH = 220 << 10 };
 	int batch = MOST_BATCH;
-	while (batch > 1 && 2 * bytes_of(joseph, window, batch) > (int)BOTH)
+	while (batch > 1 && 2 * bytes_of(window, batch) > 220 << 10)
 		batch--;
 	return batch;
 }
 
-template <bool JOSEPH> static tomos_status run_views(tomos_backend *backend, Rolled s)
+static tomos_status run_views(tomos_backend *backend, Rolled s)
 {
 	cudaStream_t stream = device_of(backend)->stream;
 	const dim3 parts(
 		cuda_blocks(s.length, LANES, 1 << 30), (unsigned)s.count, (unsigned)s.groups);
-	rolled_records<JOSEPH><<<parts, dim3(LANES, HIGH), 0, stream>>>(s);
+	rolled_records<<<parts, dim3(LANES, HIGH), 0, stream>>>(s);
 	CUDA_LAUNCHED("back projecting rolled views");
 	for (s.along = 0; s.along < 2; s.along++) {
-		const dim3 blocks(cuda_blocks(s.n[s.along], PIXELS<JOSEPH>, 1 << 30),
+		const dim3 blocks(cuda_blocks(s.n[s.along], PIXELS, 1 << 30),
 			cuda_blocks(s.n[1 - s.along], LINES, 65535), (unsigned)s.groups);
-		rolled_lines<JOSEPH>
-			<<<blocks, LANES * LINES, bytes_of(JOSEPH, s.window, s.batch), stream>>>(s);
+		rolled_lines<<<blocks, LANES * LINES, bytes_of(s.window, s.batch), stream>>>(s);
 		CUDA_LAUNCHED("back projecting rolled views");
 		s.add = true;
 	}
@@ -88,34 +82,32 @@ template <bool JOSEPH> static tomos_status run_views(tomos_backend *backend, Rol
 }
 
 /* Views of a pass: as many as fit into scratch memory. */
-template <bool JOSEPH> static int64_t views_of_pass(const tomos_backend *backend, const Rolled *s)
+static int64_t views_of_pass(const tomos_backend *backend, const Rolled *s)
 {
-	const int64_t view = (int64_t)s->groups * s->length * RECORD<JOSEPH>;
+	const int64_t view = (int64_t)s->groups * s->length * RECORD;
 	const int64_t most = min64(device_of(backend)->slices_most, MOST_RECORDS) / view;
 	return min64(max64(most, 1), min64(s->count, MOST_LAUNCHED));
 }
 
-template <bool JOSEPH>
 static tomos_status run_slices(
 	tomos_backend *backend, const Transposed *x, Rolled s, const CudaEpilogue *epilogue)
 {
-	const int64_t views = views_of_pass<JOSEPH>(backend, &s), all = s.count;
-	TRY(cuda_scratch(backend, SCRATCH_FACTORS, views * s.groups * s.length * RECORD<JOSEPH>,
-		&s.records, "records of rolled views"));
-	TRY(cuda_take_shared((const void *)rolled_lines<JOSEPH>));
+	const int64_t views = views_of_pass(backend, &s), all = s.count;
+	TRY(cuda_scratch(backend, SCRATCH_FACTORS, views * s.groups * s.length * RECORD, &s.records,
+		"records of rolled views"));
+	TRY(cuda_take_shared((const void *)rolled_lines));
 	for (int64_t first = 0; first < all; first += views) {
 		Rolled part = s;
 		part.views += first;
 		part.count = min64(views, all - first);
 		part.scan += first * s.rows * s.columns;
 		part.add = first > 0;
-		TRY(run_views<JOSEPH>(backend, part));
+		TRY(run_views(backend, part));
 	}
 	return transpose_out(backend, x, epilogue);
 }
 
-template <bool JOSEPH>
-static tomos_status run_request(tomos_backend *backend, const ProjectRequest *what,
+static tomos_status rolled_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const Notes *n = notes_of<Notes>(notes);
@@ -127,9 +119,9 @@ static tomos_status run_request(tomos_backend *backend, const ProjectRequest *wh
 	TRY(cuda_plan(backend, what->plan, &kept));
 	TRY(cuda_scratch(backend, SCRATCH_LISTS,
 		what->count * (int64_t)(sizeof(Course) / sizeof(float)), &views, "views"));
-	rolled_courses<JOSEPH><<<cuda_blocks(what->count, LANES, 1 << 30), LANES, 0,
-		device_of(backend)->stream>>>(kept->views + what->first, what->count, *model,
-		what->plan->whole.step[0], what->plan->whole.step[1], (Course *)views);
+	rolled_courses<<<cuda_blocks(what->count, LANES, 1 << 30), LANES, 0,
+		device_of(backend)->stream>>>(
+		kept->views + what->first, what->count, *model, (Course *)views);
 	CUDA_LAUNCHED("back projecting rolled views");
 	const int64_t most = slices_at_once(backend, what, &l, SlicesScratch{LANES, 1, 0, 0});
 	Rolled s = {.views = (const Course *)views,
@@ -140,7 +132,7 @@ static tomos_status run_request(tomos_backend *backend, const ProjectRequest *wh
 		.low = {box->low[0], box->low[1]},
 		.length = (int)model->columns + 2 * MARGIN + n->more + n->window,
 		.window = n->window,
-		.batch = batch_of(JOSEPH, n->window),
+		.batch = batch_of(n->window),
 		.scan = what->projections};
 	for (int64_t z = box->low[2]; z < box->high[2]; z += most) {
 		Transposed x = transposed_volume(what, &l, z, min64(most, box->high[2] - z), LANES);
@@ -150,16 +142,9 @@ static tomos_status run_request(tomos_backend *backend, const ProjectRequest *wh
 		s.slices = (int)x.slices;
 		s.groups = (int)(x.pitch / LANES);
 		s.to = x.inside;
-		TRY(run_slices<JOSEPH>(backend, &x, s, epilogue));
+		TRY(run_slices(backend, &x, s, epilogue));
 	}
 	return TOMOS_OK;
-}
-
-static tomos_status rolled_run(tomos_backend *backend, const ProjectRequest *what,
-	const CudaNotes *notes, const CudaEpilogue *epilogue)
-{
-	return what->kernel == KERNEL_joseph ? run_request<true>(backend, what, notes, epilogue)
-					     : run_request<false>(backend, what, notes, epilogue);
 }
 
 static bool rolled_overwrites(const ProjectRequest *, const CudaNotes *)
@@ -167,5 +152,5 @@ static bool rolled_overwrites(const ProjectRequest *, const CudaNotes *)
 	return true;
 }
 
-extern const CudaKernel cuda_slices_back_rolled;
-const CudaKernel cuda_slices_back_rolled = {rolled_applies, rolled_run, NULL, rolled_overwrites};
+extern const CudaKernel cuda_voxel_back_rolled;
+const CudaKernel cuda_voxel_back_rolled = {rolled_applies, rolled_run, NULL, rolled_overwrites};
