@@ -67,8 +67,8 @@ int64_t zstd_unpack(
 	Unpacker *u, const unsigned char *in, int64_t bytes, unsigned char *out, int64_t room);
 /* Memory for blocks until the next call; NULL: none. */
 unsigned char *unpacker_block(Unpacker *u, int64_t bytes);
-/* Bytes as they are, and byte k of all numbers for every k back to numbers of `size` bytes; `far` as
- * above. */
+/* Bytes as they are, and byte k of all numbers for every k back to numbers of `size` bytes; `far`
+ * as above. */
 void bytes_copy(const unsigned char *in, int64_t count, bool far, unsigned char *out);
 void bytes_unshuffle(
 	const unsigned char *in, int64_t count, int size, bool far, unsigned char *out);

@@ -320,9 +320,9 @@ tomos_status flat_write_runs(const Runs *runs, int threads, const void *data);
  * otherwise NULL; reserve_write writes one run, with space NULL like flat_write_runs. reserve_close
  * must be called before the file is closed. */
 typedef struct Reserve Reserve;
-/* Whether a file or directory is in memory (tmpfs). Large pages for [at, end) of such a file, which is
- * extended to `size` bytes if it is shorter; false: there are none. Mappings of at least [at, end):
- * nothing is written to a page that was not allocated, since without space the process would
+/* Whether a file or directory is in memory (tmpfs). Large pages for [at, end) of such a file, which
+ * is extended to `size` bytes if it is shorter; false: there are none. Mappings of at least [at,
+ * end): nothing is written to a page that was not allocated, since without space the process would
  * end. */
 typedef struct {
 	char *region, *data; /* data: byte `from` of the file */

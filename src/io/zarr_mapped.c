@@ -226,7 +226,7 @@ static tomos_status mapped_make(ZarrMapped *m)
 {
 	for (int k = 0; k < m->writer->count; k++)
 		m->count += level_parts(&m->writer->levels[k]);
-	TRY(mem_alloc(&m->parts, m->count, sizeof *m->parts, "the shards of a Zarr file"));
+	TRY(mem_zeroed(&m->parts, m->count, sizeof *m->parts, "the shards of a Zarr file"));
 	TRY(mem_alloc(&m->order, m->count, sizeof(Part *), "the shards of a Zarr file"));
 	describe_parts(m);
 	qsort((void *)m->order, (size_t)m->count, sizeof(Part *), compare_parts);

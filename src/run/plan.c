@@ -301,12 +301,11 @@ static int64_t resident_thickest(const FileRun *r, int64_t most, double bytes)
 	return low;
 }
 
-/* Threads that write: more for formats that work on what they write, and need memory for it, and
- * for a file per slice, each of which one thread writes. */
+/* Threads that write: more to one file per slice, and where they work on what they write. */
 static int64_t writers(const FileRun *r)
 {
 	const int64_t shape[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
-	bool many = io_write_bytes(r->output, shape) > 0 || io_names_directory(r->output);
+	bool many = io_names_directory(r->output) || io_write_bytes(r->output, shape) > 0;
 	return tomos_threads() * (many ? 7 : 5) / 8;
 }
 

@@ -287,10 +287,14 @@ void slab_done(Stages *stages, Work work, const Slab *slab, double start);
 const Turn *turn_at(Stages *stages, int64_t i);
 /* Busy times so far, and which is the longest, into the report. */
 void stages_publish(Stages *stages);
-/* Calls `work` for slabs that are given by their slices, without an output, for their times and their
- * window. */
+/* Calls `work` for slabs that are given by their slices, without an output, for their times and
+ * their window. */
 tomos_status run_probe(FileRun *whole, const char *stage, Slab *slabs, int64_t count,
 	tomos_status (*work)(Stages *), double window[2], tomos_run_report *report);
+/* The window of integers, from a few slices. */
+tomos_status run_choose_window(FileRun *run);
+/* Says how long the run will take. */
+tomos_status run_say_time(FileRun *run);
 tomos_status slab_read(Stages *stages, const Turn *turn);
 /* The rows of a slab, unless they are those of the last one. What was read may be overwritten
  * afterwards. */
