@@ -52,7 +52,7 @@ typedef struct {
 	bool lost;       /* a rank was killed */
 	double deadline; /* of the others */
 	int spare;       /* standard error of the launcher, -1: unknown */
-	char said[160];  /* a message that nobody has read yet */
+	char said[160];  /* a message that is not read yet */
 	Member members[MOST];
 } Guard;
 

@@ -53,6 +53,17 @@ tomos_status rows_find(RowExchange *x, const Bands *b, int slab, const int64_t *
 	return TOMOS_OK;
 }
 
+bool rows_own(const Bands *b, const int64_t *first, int64_t rows)
+{
+	bool same = b->slabs == 1;
+	for (int64_t i = 0; i < b->scan->count && same; i++) {
+		const RowBand own = bands_own(b, 0, i), reach = bands_reach(b, 0, i);
+		same = own.low == first[i] && own.high == first[i] + rows && reach.low <= own.low &&
+		       reach.high >= own.high;
+	}
+	return same;
+}
+
 /* Those of view `from` of all stretches, for slab `slab`. */
 static tomos_status copy_stretches(
 	Stretches *part, const Stretches *whole, int slab, int64_t from, int64_t to)
@@ -134,6 +145,8 @@ static void *send_all(void *user)
 
 void rows_send(RowExchange *x, int chunk, bool forward)
 {
+	if (x->slabs == 1) /* on all ranks, of which some may not come here */
+		return;
 	x->count = list_messages(x, &x->reached, chunk, forward, x->messages);
 	x->count += list_messages(x, &x->owned, chunk, !forward, x->messages + x->count);
 	bool alone = x->ranked->waits || x->chunks == 1;

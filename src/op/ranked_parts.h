@@ -57,6 +57,7 @@ typedef struct {
 	Ranked *ranked;
 	SlabGroup group; /* ranks of this slab */
 	int slabs, chunks;
+	bool own; /* there is one slab, whose band in every view is the rows that it owns */
 	int64_t views, columns;
 	Stretches reached; /* rows of the band, with the slabs that own them, this one included */
 	Stretches owned;   /* rows that this slab owns and others reach */
@@ -84,6 +85,7 @@ int rows_chunks(const Ranked *r, int64_t views, int slabs);
 /* Which rows are exchanged. rows_find: those of all views; the band of view i begins with row
  * first[i]. rows_part: those of some views of another exchange. */
 tomos_status rows_find(RowExchange *x, const Bands *bands, int slab, const int64_t *first);
+bool rows_own(const Bands *bands, const int64_t *first, int64_t rows);
 tomos_status rows_part(RowExchange *x, const RowExchange *whole, const int64_t *views);
 tomos_status rows_buffers(RowExchange *x);
 void rows_free(RowExchange *x);

@@ -16,7 +16,7 @@ typedef struct {
 	int forward, back;
 	Box box;
 	int64_t rows; /* of the band in each view */
-	float *band;  /* in the memory of the backend */
+	float *band;  /* in the memory of the backend; NULL: it is what this rank owns */
 	float *stage; /* host memory for the rows of a chunk, if that of the backend is another */
 	RowExchange exchange; /* of rows with other slabs */
 	int64_t *edges;       /* which slices of its slab each rank has, */
@@ -44,6 +44,8 @@ static tomos_status make_buffers(RankedProjector *p, const tomos_op *op)
 	const BackendMemory *memory = r->inner->type->memory;
 	int64_t columns = op->range.shape[2], rows = max64(p->rows, op->range.shape[1]);
 	int64_t views = op->range.shape[0] / p->exchange.chunks + 1;
+	if (p->exchange.own)
+		return TOMOS_OK;
 	TRY(rows_buffers(&p->exchange));
 	if (r->inner->device != 0)
 		TRY(mem_alloc(&p->stage, views * rows * columns, sizeof(float), "rows of ranks"));
@@ -137,7 +139,7 @@ static tomos_status add_chunk(const tomos_op *op, int chunk, float *y)
 
 /* Of the views of a chunk; back projections of the chunks are accumulated. */
 static tomos_status project_chunk(
-	const tomos_op *op, Direction direction, int power, int chunk, float *volume)
+	const tomos_op *op, Direction direction, int power, int chunk, float *volume, float *band)
 {
 	const RankedProjector *p = op->own;
 	const Ranked *r = ranked_of(op->domain.backend);
@@ -149,7 +151,7 @@ static tomos_status project_chunk(
 		.first = views.first,
 		.count = views.count,
 		.volume = volume,
-		.projections = p->band + views.first * p->rows * op->range.shape[2],
+		.projections = band + views.first * p->rows * op->range.shape[2],
 		.overwrite = direction == FORWARD || chunk == 0};
 	return project_power(r->inner, &what, power);
 }
@@ -169,8 +171,10 @@ static tomos_status forward_chunks(const tomos_op *op, int power, float *slab, f
 {
 	RankedProjector *p = op->own;
 	RowExchange *x = &p->exchange;
+	if (x->own)
+		return project_chunk(op, FORWARD, power, 0, slab, y);
 	for (int c = 0; c < x->chunks; c++) {
-		TRY(project_chunk(op, FORWARD, power, c, slab));
+		TRY(project_chunk(op, FORWARD, power, c, slab, p->band));
 		TRY(vector_sync(&op->range));
 		const ChunkRows rows = chunk_rows(op, c, p->band, true);
 		TRY(chunk_copy(op, &rows, true));
@@ -201,6 +205,8 @@ static tomos_status adjoint_chunks(const tomos_op *op, int power, const float *y
 {
 	RankedProjector *p = op->own;
 	RowExchange *x = &p->exchange;
+	if (x->own)
+		return project_chunk(op, ADJOINT, power, 0, slab, (float *)(uintptr_t)y);
 	TRY(take_rows(op, 0, y));
 	rows_send(x, 0, false);
 	for (int c = 0; c < x->chunks; c++) {
@@ -214,7 +220,7 @@ static tomos_status adjoint_chunks(const tomos_op *op, int power, const float *y
 		memset(rows.host, 0, (size_t)rows.floats * sizeof *rows.host);
 		move_rows(op, &x->reached, c, &rows, ROWS_PUT, false);
 		TRY(chunk_copy(op, &rows, false));
-		TRY(project_chunk(op, ADJOINT, power, c, slab));
+		TRY(project_chunk(op, ADJOINT, power, c, slab, p->band));
 	}
 	return TOMOS_OK;
 }
@@ -355,6 +361,7 @@ static tomos_status fill_op(
 	TRY(projector_choose(o, &p->forward, &p->back, &model));
 	p->box = (Box){{0, 0, bands_slice(b, slab)}, {n[0], n[1], bands_slice(b, slab + 1)}};
 	p->rows = ranked_band(b, slab, first);
+	p->exchange.own = rows_own(b, first, p->rows) && p->rows == op->range.shape[1];
 	TRY(rows_find(&p->exchange, b, slab, first));
 	TRY(make_whole(p, b));
 	TRY(crop_scan(b, first, p->rows, &scan));

@@ -115,8 +115,7 @@ static double iterative_bytes(
 		volumes = projections = 0;
 	volumes += d->mask + d->truth + 1;
 	projections += d->rays + 1;
-	/* Of a slab that ranks share, all slices are in memory once, and those of the rank in what
-	 * it gathers with others. */
+	/* Of a slab that ranks share: all slices, and those of the rank for the others. */
 	double vectors = volumes * x + projections * y +
 			 (r->group.ranks > 1 ? (double)(r->group.ranks + 1) * x : 0);
 	return slab->count == r->share.count ? fmax(raw + y, vectors) + WORK_BYTES
@@ -255,9 +254,7 @@ static tomos_status iterative_thickness(FileRun *r, int64_t *thick)
 	if (r->iterative.whole && r->options.memory > 0 && slab_bytes(r, r->share.count) > left)
 		return too_little(r, r->share.count, r->iterative.why);
 	if (r->iterative.in_groups && slab_bytes(r, group) > left)
-		return too_little(r, group,
-			r->iterative.grouped ? "its sums run over groups of that size"
-					     : "checkpoints of ranks have that size");
+		return too_little(r, group, "its sums or checkpoints are those of such groups");
 	if (r->iterative.whole)
 		return TOMOS_OK;
 	if (r->iterative.in_groups) {

@@ -74,8 +74,8 @@ typedef struct {
 	int64_t most_slices; /* and slices computed */
 	double memory, planned;
 	double least_memory; /* of all ranks */
-	int64_t near; /* so many ranks that follow each other share a processor's memory, in which
-			 they compute; 1: none do */
+	int64_t near; /* number of consecutive ranks that compute in the memory of one machine; 1:
+			 none do */
 	double planned_device; /* bytes; 0: data are in host memory */
 	double kept; /* bytes of unpacked chunks of the scan that stay in memory; 0: none */
 	Journal journal;
@@ -186,8 +186,8 @@ int64_t slab_left(const FileRun *run, const Slab *slab); /* slices that are not 
 tomos_status run_divide(FileRun *run);
 void run_divide_free(FileRun *run);
 tomos_status run_say_ranks(const FileRun *run);
-/* Ranks with the same device divide its memory. Finds which ranks are on one machine, and the memory
- * that all have at least. */
+/* Ranks with the same device divide its memory. Finds which ranks are on one machine, and the
+ * memory that all have at least. */
 tomos_status run_share_device(FileRun *run);
 /* Iterating together: prepares for it, when the backend is open; reduces the prepared rows to those
  * that the rank owns; iterates, with cancellations that all ranks see at the same time. A failure

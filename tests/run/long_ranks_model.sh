@@ -1,7 +1,7 @@
 # The expected time of the stages of FDK, from rates measured just before, against the run: medians of alternating plans
 # and runs at three sizes, one thread. Times are processor times, which other work on the machine changes less.
 #
-#   long_ranks_model.sh COMMAND SOURCES BUILD     TOMOS_TURNS: of each size (7)
+#   long_ranks_model.sh COMMAND SOURCES BUILD     TOMOS_TURNS: of each size (7)   TOMOS_SIZES: voxels along a side
 . "$2/tests/run/ranks_help.sh"
 export TOMOS_CLOCK=thread
 turns=${TOMOS_TURNS:-7}
@@ -9,8 +9,10 @@ median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
 # Seconds of a stage in the plan, or of a stage in the table of --timing (its amount by its rate: more digits).
 planned() { sed -n "s/^time .*$1 \([0-9.e-]*\) s.*/\1/p" out; }
 measured() { awk -v s="$1" '$1 == s {print $4 / $6 / 1000}' out; }
-for size in 192 256 320; do
-	"$tomos" project shepp-logan --geometry cone --source-axis 4 --source-detector 6 --columns $size --rows $size --views 200 \
+# Reading and preparation take 10 ms or more at these sizes, and arrays have large pages at all of them but for the scan
+# of the first.
+for size in ${TOMOS_SIZES:-256 384 512}; do
+	"$tomos" project shepp-logan --geometry cone --source-axis 4 --source-detector 6 --columns $size --rows $size --views 100 \
 		-q -o scan.h5 --overwrite || exit 1
 	rm -f plan_* run_*
 	for ((i = 0; i < turns; i++)); do
