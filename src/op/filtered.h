@@ -5,7 +5,7 @@
 
 #include "op/op.h"
 
-#define FBP_ACCURACY 1e-5 /* of back projection by Fourier transforms */
+#define FBP_ACCURACY 3e-5 /* of back projection by Fourier transforms: a window of 7 taps */
 
 typedef struct {
 	const tomos_grid *grid;
