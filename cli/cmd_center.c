@@ -267,7 +267,9 @@ static void pose_say(const tomos_pose *pose)
 		double unit =
 			i >= TOMOS_POSE_ROLL && i <= TOMOS_POSE_SWIVEL ? 57.29577951308232 : 1;
 		double value = pose->value[i] * unit + 0; /* no -0 */
-		if (isnan(pose->error[i]))
+		if (isnan(pose->error[i]) && i == TOMOS_POSE_AXIS)
+			say("  %-16s %.6g (uncertain)\n", names[i], value);
+		else if (isnan(pose->error[i]))
 			say("  %-16s %.6g (as given: not determined by this scan)\n", names[i],
 				value);
 		else
@@ -276,7 +278,7 @@ static void pose_say(const tomos_pose *pose)
 	}
 	say("what the projections contradict each other by: %.3g %% of them, before %.3g %%\n",
 		100 * pose->after, 100 * pose->before);
-	if (pose->after > MOSTLY_NOISE)
+	if (isnan(pose->error[TOMOS_POSE_AXIS]) || pose->after > MOSTLY_NOISE)
 		note("warning: rays measured from both sides hardly agree, so the values are "
 		     "uncertain, whatever their standard errors: compare slices with --sweep\n");
 	else if (pose->after > 1.01 * pose->before)

@@ -66,19 +66,27 @@ int interrupted(void)
 
 static bool is_word(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+/* Whether a word is the name of an option, source_axis or source-axis. */
+static bool same_name(const char *name, const char *word, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (name[i] != (word[i] == '-' ? '_' : word[i]))
+			return false;
+	return !name[length];
 }
 
 /* Whether a word is an option name of two words or more, which is unambiguous in a message. */
 static bool is_option(const char *word, size_t length)
 {
-	if (!memchr(word, '_', length))
+	if (!memchr(word, '_', length) && !memchr(word, '-', length))
 		return false;
 	for (int number = 0; number < GROUP_COUNT; number++) {
 		group g = group_get(number);
 		for (int i = 0; i < g.count; i++)
-			if (strlen(g.rows[i].name) == length &&
-				strncmp(g.rows[i].name, word, length) == 0)
+			if (same_name(g.rows[i].name, word, length))
 				return true;
 	}
 	return false;

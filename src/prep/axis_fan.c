@@ -20,6 +20,7 @@ enum { MOST_COLUMNS = 512 };
 #define APART_FEW 0.15
 #define APART_NOISE 2
 #define LEAST_SHARE 0.01
+#define UNLIKE 0.8 /* residual of what is not alike, or noise */
 
 void axis_midplane(const Orbit *o, const double pose[POSE_COUNT], Line *line)
 {
@@ -82,12 +83,13 @@ static bool seen(const PairFit *fit)
 	return fit->solved && fit->share > LEAST_SHARE;
 }
 
-static bool agrees(const Opposite *s, const PairFit *fit)
+bool opposite_agrees(const Opposite *s, const PairFit *fit)
 {
 	double axis = (fit->value[PAIR_AXIS] + 0.5) / (double)s->bin, wide = (double)s->columns;
 	bool few = !s->full || fmin(axis, wide - axis) < FEW * wide;
 	double apart = few ? APART_FEW : APART;
-	return seen(fit) && fit->apart < hypot(apart, APART_NOISE * fit->noise);
+	return seen(fit) && fit->residual < UNLIKE &&
+	       fit->apart < hypot(apart, APART_NOISE * fit->noise);
 }
 
 typedef struct {
@@ -100,7 +102,7 @@ typedef struct {
  * clearly worse, both by its residual and in the search. */
 static Rotation compare(const Opposite *s, const AxisAnswer found[2], const PairFit fits[2])
 {
-	bool agree[2] = {agrees(s, &fits[0]), agrees(s, &fits[1])};
+	bool agree[2] = {opposite_agrees(s, &fits[0]), opposite_agrees(s, &fits[1])};
 	if (agree[0] != agree[1]) /* unless the other one has nothing to compare */
 		return (Rotation){agree[1], true, !seen(&fits[agree[0]])};
 	bool other = better(&fits[0], &fits[1]), likelier = found[1].likeness > found[0].likeness;
@@ -126,7 +128,7 @@ static tomos_status try_line(
 	if (decide)
 		*found = compare(&s, both, fits);
 	*answer = both[found->reversed];
-	if (!agrees(&s, &fits[found->reversed]) || isnan(answer->error) || found->open)
+	if (!opposite_agrees(&s, &fits[found->reversed]) || isnan(answer->error) || found->open)
 		answer->confidence *= UNSURE;
 	if (!fits[found->reversed].solved)
 		status = fail(TOMOS_BAD_VALUE,

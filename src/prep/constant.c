@@ -68,7 +68,8 @@ static bool mend_run(
 		return true;
 	float air = ranges[run->first == 0 ? run->end : run->first - 1].low;
 	for (int64_t c = run->first; c < run->end; c++) {
-		if (fabsf(ranges[c].low - air) <= (float)DIFFERENT * widest)
+		float value = ranges[c].low; /* 0 is air, also beside a column that has none */
+		if (fminf(fabsf(value), fabsf(value - air)) <= (float)DIFFERENT * widest)
 			continue;
 		found = true;
 		if (!only_look)

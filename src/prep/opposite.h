@@ -58,6 +58,9 @@ tomos_status opposite_search(
 tomos_status opposite_fit(
 	const Opposite *s, double distance, double sign, unsigned free, PairFit *fit);
 
+/* Whether the pairs are alike enough to be those of an axis. */
+bool opposite_agrees(const Opposite *s, const PairFit *fit);
+
 /* The midplane on a detector in that pose. */
 void axis_midplane(const Orbit *o, const double pose[POSE_COUNT], Line *line);
 

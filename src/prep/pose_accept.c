@@ -16,6 +16,7 @@
 #define CLEARLY 0.9 /* of all rows, in which case pairs in another row are not compared */
 /* Residuals of projections that agree but for rounding, or that see nothing to compare. */
 #define AGREEING 1e-5
+#define NOTHING 0.5 /* of pairs that have nothing in common */
 
 /* What the projections contradict each other by: pairs of the midplane, and all rows (in planes, or
  * by what reconstruction leaves of them). The axis is fitted to the pairs. */
@@ -44,12 +45,20 @@ static tomos_status contradiction(Search *s, Contradiction *c)
 {
 	Search pairs = *s;
 	TRY(fit_midplane(&pairs, 1u << PAIR_AXIS, &c->pairs));
+	s->agree = pairs.agree;
+	s->apart = pairs.apart;
 	if (pairs.error[POSE_AXIS] <
 		1.5 * s->error[POSE_AXIS]) { /* else planes gave a better one */
 		s->pose[POSE_AXIS] = pairs.pose[POSE_AXIS];
 		s->error[POSE_AXIS] = pairs.error[POSE_AXIS];
 	}
 	return contradiction_of_rows(s, &c->rows);
+}
+
+static bool too_far(const Search *s, int value, double off)
+{
+	double rows = MOST_ROWS * (double)s->problem->orbit->rows;
+	return off > (value == POSE_ROW ? rows : value == POSE_SCALE ? MOST_SCALE : MOST_ANGLE);
 }
 
 /* Values that are not determined, or not off by much, are as given. The error of the latter
@@ -60,6 +69,8 @@ static bool keep_given(Search *s)
 	bool all = true;
 	for (int k = POSE_ROW; k < POSE_COUNT; k++) {
 		double off = fabs(s->pose[k] - given[k]), error = s->error[k];
+		if (too_far(s, k, off))
+			off = error = NAN;
 		bool by_pairs = k == POSE_SWIVEL || (k == POSE_SCALE && !s->far);
 		if (off > (s->few && by_pairs ? SURELY_FEW : SURELY) * error) {
 			all = false;
@@ -107,7 +118,8 @@ static void enlarge_errors(Search *s)
 			s->error[k] *= WITHOUT_SWIVEL;
 }
 
-tomos_status search_accept(Search *s)
+/* The pose that was found, or the one given where the scan does not prefer it. */
+static tomos_status choose(Search *s)
 {
 	Search given = *s;
 	Contradiction found, nominal;
@@ -121,7 +133,8 @@ tomos_status search_accept(Search *s)
 	double alone = given.error[POSE_AXIS];
 	take_given(&given);
 	TRY(contradiction(&given, &nominal));
-	if (is_better(s, &given, &found, &nominal)) {
+	s->better = is_better(s, &given, &found, &nominal);
+	if (s->better) {
 		enlarge_errors(s);
 		return TOMOS_OK;
 	}
@@ -129,5 +142,22 @@ tomos_status search_accept(Search *s)
 	if (!isfinite(given.error[POSE_AXIS])) /* its row has no pairs */
 		given.error[POSE_AXIS] = alone;
 	*s = given;
+	return TOMOS_OK;
+}
+
+/* Where neither pairs nor planes agree, nor better than with what was given, the axis is known no
+ * better than pairs are apart; if they are not alike at all, nothing is determined, and the axis is
+ * the likeliest one of the search. */
+tomos_status search_accept(Search *s)
+{
+	TRY(choose(s));
+	if (s->agree || s->better || (s->planes && !s->doubt))
+		return TOMOS_OK;
+	s->error[POSE_AXIS] = hypot(s->error[POSE_AXIS], s->apart);
+	for (int k = 0; k < POSE_COUNT && s->after > NOTHING; k++) {
+		s->pose[k] = k == POSE_AXIS ? s->pose[k] : s->problem->orbit->pose[k];
+		s->error[k] = NAN;
+		s->kept = 0;
+	}
 	return TOMOS_OK;
 }

@@ -12,8 +12,8 @@ enum { ROUNDS = 2, MOST_COLUMNS = 512 };
 /* Errors of what all rows give, in averaged pixels: of the row, and at the edge of the detector. */
 #define COMMON_REST 0.5
 #define COMMON_REST_ROLL 0.1
-#define POOR 0.02 /* residual above which only axis and roll are found */
 #define EMPTY 0.3 /* residual of pairs that are mostly noise */
+#define POOR 0.02 /* residual above which only axis and roll are found */
 /* Errors that all parts of the data have in common, for residuals up to GOOD. */
 #define GOOD 0.01
 #define MOST_GROWN 4         /* further residuals are noise */
@@ -116,6 +116,8 @@ tomos_status fit_midplane(Search *s, unsigned free, double *residual)
 		TRY(opposite_make(&pairs, &rows, &line, MOST_COLUMNS));
 		s->few = !pairs.full || pose_offset(o, s->pose[POSE_AXIS]);
 		tomos_status status = fit_pairs(s, &pairs, free, &fit);
+		s->agree = status == TOMOS_OK && opposite_agrees(&pairs, &fit);
+		s->apart = fit.apart * (double)pairs.bin;
 		opposite_free(&pairs);
 		TRY(status);
 		line.reach *= 2;
@@ -305,6 +307,8 @@ static tomos_status start(Search *s, const tomos_axis_options *options)
 	TRY(orbit_geometry(&rows, &band, band.pose, false));
 	tomos_status status = tomos_axis_find_scan(&axis, p->backend, p->band, rows, options, NULL);
 	tomos_geometry_free(rows);
+	double sweep[3];
+	s->doubt = tomos_axis_doubt(&axis, &sweep[0], &sweep[1], &sweep[2]);
 	s->pose[POSE_AXIS] = axis.column;
 	s->error[POSE_AXIS] = axis.error;
 	s->reversed = axis.reversed;

@@ -9,6 +9,11 @@
 #define LOOSE_ANGLE 0.01
 #define LOOSE_SCALE 0.01
 #define LOOSE_ROW 2
+/* Values that are further from those given are errors of the search: the rows and columns that are
+ * compared do not reach as far. Radians, parts, and of the rows. */
+#define MOST_ANGLE 0.1
+#define MOST_SCALE 0.2
+#define MOST_ROWS 0.4
 
 /* By how much the row is moved to see whether it comes back, of the averaged columns, and the least
  * part of that way; what does not is 0 to 0.3 of it, what does 0.4 to 1. */
@@ -21,10 +26,14 @@ typedef struct {
 	const PoseProblem *problem;
 	double pose[POSE_COUNT], error[POSE_COUNT];
 	bool reversed;
-	bool few;    /* pairs, which say little of swivel and scale */
-	bool tilted; /* all rows have given the roll, and perhaps the row */
-	bool planes; /* so have planes that views have in common */
-	bool far;    /* planes give the distance of the detector, which pairs do not determine */
+	bool few;     /* pairs, which say little of swivel and scale */
+	bool tilted;  /* all rows have given the roll, and perhaps the row */
+	bool planes;  /* so have planes that views have in common */
+	bool agree;   /* pairs of the midplane do, with the pose as it is; */
+	double apart; /* they are as many columns apart */
+	bool better;  /* the scan prefers what was found to what was given */
+	bool doubt;   /* the search for the axis, from which all begins, was not certain of it */
+	bool far;     /* planes give the distance of the detector, which pairs do not determine */
 	double before, after; /* residuals of pairs */
 	unsigned kept;        /* values that are as given, and agree with the scan */
 } Search;

@@ -141,7 +141,8 @@ enum { LEAST_STRIPES = 32 };
 static tomos_status say_wide_stripes(const tomos_prepared *p, const tomos_job *job)
 {
 	int64_t columns = p->columns, levels = p->prep.ring_levels, fewer = 1;
-	if (strcmp(p->prep.rings, "wavelet") != 0 || columns >> levels >= LEAST_STRIPES)
+	if (strcmp(p->prep.rings, "wavelet") != 0 || levels < 1 || levels > 62 ||
+		columns >> levels >= LEAST_STRIPES)
 		return TOMOS_OK;
 	while (columns >> (fewer + 1) >= LEAST_STRIPES)
 		fewer++;

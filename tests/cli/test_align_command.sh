@@ -25,6 +25,13 @@ check "rounds below 1" 2 align still.h5 -o other.json --rounds 0
 check "roll" 0 align still.h5 --rounds 1 --fit-roll -o other.json -q
 there other.json
 
+# Shifts that preparation takes away are found with the opposite sign, and the table corrects them.
+for i in {0..23}; do echo "$((i % 2 ? 1 : -1))"; done > shifts.txt
+"$tomos" prep still.h5 --shift-x @shifts.txt -o shifted.h5 -q || exit 1
+check "a scan with shifts" 0 align shifted.h5 --rounds 4 -o shifted.json --table shifted.csv
+awk -F, 'NR > 1 && (($2 > 0) != (NR % 2 == 0) || $2 * $2 < 0.5) { bad = 1 } END { exit bad || NR != 25 }' shifted.csv &&
+	ok "the table has the sign of --shift-x" || bad "sign of shifts: $(head -4 shifted.csv | tr '\n' ' ')"
+
 "$tomos" project shepp-logan-2d-modified --geometry fan --columns 48 --views 40 --source-axis 5 \
 	--source-detector 8 --pixel 0.08 --samples 2 -o fan.h5 -q || exit 1
 check "one detector row" 0 align fan.h5 -o fan.json --table fan.csv

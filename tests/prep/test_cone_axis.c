@@ -477,6 +477,45 @@ static void test_round_object(void **state)
 	tomos_geometry_free(scan);
 }
 
+/* Balls above and below a midplane in which there is nothing but noise: what is said is true, or
+ * nothing is said. */
+static void test_empty_midplane(void **state)
+{
+	(void)state;
+	for (int i = 0; i < (CASE_SLOW ? 1 : 4); i++) {
+		ConeScene s = {.seed = (uint64_t)i + 70,
+			.size = 64,
+			.rows = 64,
+			.views = 80,
+			.tilted = true,
+			.object = OBJECT_BALLS,
+			.offset = 8};
+		cone_scene(&s);
+		double r = 20 * s.source / s.detector, ball = 0.12 * r;
+		const tomos_ellipsoid list[] = {
+			{{0.5 * r, 0, 0.5 * r}, {ball, ball, ball}, {0, 0, 0}, 1},
+			{{-0.2 * r, 0.4 * r, 0.7 * r}, {ball, ball, ball}, {0, 0, 0}, 0.7},
+			{{-0.3 * r, -0.3 * r, -0.8 * r}, {ball, ball, ball}, {0, 0, 0}, 1}};
+		tomos_phantom *phantom;
+		OK(tomos_phantom_ellipsoids(&phantom, list, COUNT(list)));
+		OK(tomos_phantom_project(phantom, s.geometry, 1, &s.array));
+		tomos_phantom_free(phantom);
+		OK(tomos_noise_gaussian(&s.array, 1e-3, 5));
+		tomos_geometry *nominal = cone_nominal(&s, 1, false);
+		tomos_pose pose = {.bytes = sizeof pose};
+		OK(tomos_pose_find(&pose, NULL, NULL, &s.array, nominal, NULL, NULL));
+		for (int k = 0; k < POSE_COUNT; k++) {
+			double truth = s.pose[k] * (k == POSE_SCALE ? s.detector : 1);
+			printf("  scan %d value %d: %.4f, true %.4f, standard error %.4f\n", i, k,
+				pose.value[k], truth, pose.error[k]);
+			assert_true(isnan(pose.error[k]) ||
+				    fabs(pose.value[k] - truth) <= 4 * pose.error[k]);
+		}
+		tomos_geometry_free(nominal);
+		cone_scene_free(&s);
+	}
+}
+
 static void test_memory(void **state)
 {
 	(void)state;
@@ -502,5 +541,5 @@ static void test_memory(void **state)
 	T(test_orbit), T(test_normal), T(test_axis), T(test_few_views), T(test_dead_columns), \
 		T(test_other_range), T(test_direction_given), T(test_mirrored), T(test_sharpness), \
 		T(test_rejected), T(test_pose), T(test_pose_arcs), T(test_right_pose), \
-		T(test_cut_object), T(test_round_object), T(test_memory)
+		T(test_cut_object), T(test_round_object), T(test_empty_midplane), T(test_memory)
 TEST_MAIN(TESTS, NULL, NULL)
