@@ -11,7 +11,7 @@
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_H
 
-#include "backend/cuda/kernels/footprint_blocks.h"
+#include "backend/cuda/kernels/footprint_forward_tiles.h"
 
 enum {
 	BANKS = 32, /* of shared memory */
