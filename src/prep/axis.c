@@ -328,7 +328,7 @@ static tomos_status find(tomos_axis *axis, AxisProblem *p, const tomos_axis_opti
 	tomos_axis_options o = tomos_axis_defaults();
 	tomos_backend *own = NULL;
 	tomos_axis found = {.bytes = sizeof found};
-	float *mended;
+	float *repaired;
 	int method, direction;
 	TRY(struct_give(axis, &found, "tomos_axis"));
 	TRY(options_take(&o, options, "axis"));
@@ -339,11 +339,11 @@ static tomos_status find(tomos_axis *axis, AxisProblem *p, const tomos_axis_opti
 		TRY(tomos_backend_open(&own, "cpu"));
 	p->backend = p->backend ? p->backend : own;
 	tomos_array data = *p->data;
-	tomos_status status = constant_mend(&data, &mended);
+	tomos_status status = constant_repair(&data, &repaired);
 	p->data = &data;
 	if (status == TOMOS_OK)
 		status = find_evenly(p, &o, method, &found);
-	mem_free(mended);
+	mem_free(repaired);
 	tomos_backend_close(own);
 	if (status == TOMOS_OK && progress && progress->report &&
 		progress->report(progress->user, "axis", 1, 1, found.column) != 0)

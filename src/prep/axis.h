@@ -65,7 +65,7 @@ void axis_settle(const AxisProblem *p, AxisAnswer *answer);
 
 /* Replaces pixels that do not vary over the views. copy: the data then, to be freed with mem_free;
  * NULL: there are none. */
-tomos_status constant_mend(tomos_array *data, float **copy);
+tomos_status constant_repair(tomos_array *data, float **copy);
 
 /* Sums over the rows of a laminography scan, added some rows at a time. */
 typedef struct {

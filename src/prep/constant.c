@@ -55,7 +55,7 @@ static void set_column(const tomos_array *a, int64_t row, int64_t column, float 
 }
 
 /* Corrects a run, or says whether it needs that (`only_look`). */
-static bool mend_run(
+static bool repair_run(
 	const tomos_array *a, const Run *run, const Range *ranges, float widest, bool only_look)
 {
 	int64_t n = a->shape[2];
@@ -78,7 +78,7 @@ static bool mend_run(
 	return found;
 }
 
-static bool mend_row(const tomos_array *a, int64_t row, Range *ranges, bool only_look)
+static bool repair_row(const tomos_array *a, int64_t row, Range *ranges, bool only_look)
 {
 	float widest = take_ranges(a, row, ranges), least = (float)CONSTANT * widest;
 	int64_t n = a->shape[2];
@@ -88,34 +88,34 @@ static bool mend_row(const tomos_array *a, int64_t row, Range *ranges, bool only
 		while (run.end < n && ranges[run.end].high - ranges[run.end].low <= least)
 			run.end++;
 		if (run.end > run.first)
-			found |= mend_run(a, &run, ranges, widest, only_look);
+			found |= repair_run(a, &run, ranges, widest, only_look);
 		c = run.end;
 	}
 	return found;
 }
 
-static bool mend_rows(const tomos_array *a, Range *ranges, bool only_look)
+static bool repair_rows(const tomos_array *a, Range *ranges, bool only_look)
 {
 	bool found = false;
 	for (int64_t r = 0; r < a->shape[1]; r++)
-		found |= mend_row(a, r, ranges, only_look);
+		found |= repair_row(a, r, ranges, only_look);
 	return found;
 }
 
-tomos_status constant_mend(tomos_array *data, float **copy)
+tomos_status constant_repair(tomos_array *data, float **copy)
 {
 	const int64_t *n = data->shape;
 	Range *ranges;
 	*copy = NULL;
 	TRY(mem_alloc(&ranges, n[2], sizeof *ranges, "ranges of columns"));
 	tomos_status status = TOMOS_OK;
-	if (mend_rows(data, ranges, true))
+	if (repair_rows(data, ranges, true))
 		status = mem_alloc(copy, n[0] * n[1] * n[2], sizeof **copy, "corrected columns");
 	if (status == TOMOS_OK && *copy) {
 		tomos_array own = tomos_array_of(*copy, n[0], n[1], n[2]);
 		for (int64_t i = 0; i < n[0] * n[1]; i++)
 			row_get(data, i / n[1], i % n[1], *copy + i * n[2]);
-		mend_rows(&own, ranges, false);
+		repair_rows(&own, ranges, false);
 		*data = own;
 	}
 	mem_free(ranges);

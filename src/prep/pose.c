@@ -31,11 +31,11 @@ static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const to
 {
 	Coarse coarse[COARSE_COUNT] = {{.bin = 0}};
 	tomos_array data = *given, band;
-	float *mended;
+	float *repaired;
 	unsigned kept;
 	PoseProblem p = {.orbit = orbit, .band = &band, .backend = backend, .progress = progress};
 	tomos_status status;
-	TRY(constant_mend(&data, &mended));
+	TRY(constant_repair(&data, &repaired));
 	band = data;
 	if (orbit->rows > 1 && orbit->kind == TOMOS_POINT) {
 		TRY_OR_DONE(coarse_scans_begin(coarse, orbit));
@@ -48,7 +48,7 @@ static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const to
 	status = pose_find(&p, options, pose, &kept);
 done:
 	coarse_scans_free(coarse);
-	mem_free(mended);
+	mem_free(repaired);
 	return status;
 }
 

@@ -71,7 +71,8 @@ static bool keep_given(Search *s)
 		double off = fabs(s->pose[k] - given[k]), error = s->error[k];
 		if (too_far(s, k, off))
 			off = error = NAN;
-		bool by_pairs = k == POSE_SWIVEL || (k == POSE_SCALE && !s->far);
+		bool by_pairs = k == POSE_SWIVEL || (k == POSE_SCALE && !s->far) ||
+				(k == POSE_ROLL && !s->planes);
 		if (off > (s->few && by_pairs ? SURELY_FEW : SURELY) * error) {
 			all = false;
 			continue;

@@ -60,7 +60,7 @@ rejected "hardening: 'auto' is found from a reconstructed slice" 2 center scan18
 rejected "is not within columns 0 to 127" 2 center scan180.h5 --sweep 60:700:10
 rejected "--sheet has no effect without --sweep" 2 center scan180.h5 --sheet a.png
 rejected "--row: 1 is not between 0 and 0" 2 center scan180.h5 --row 1
-rejected "axis-range 60,61" 2 center scan180.h5 --axis-range 60,61
+rejected "--axis-range 60,61" 2 center scan180.h5 --axis-range 60,61
 "$tomos" project ball --geometry fan --source-axis 5 --source-detector 9 --columns 64 --views 60 \
 	-o fan.h5 -q
 near "$("$tomos" center fan.h5 -q)" 31.5 0.05

@@ -106,7 +106,7 @@ done
 check "wide stripes of few columns" 0 recon s.h5 --rings wavelet -o d.h5 --overwrite
 has "are mentioned" err "warning: wavelet removes what is up to 16 columns wide"
 check "wide stripes of few columns" 0 prep s.h5 --rings wavelet -o d.h5 --overwrite
-has "are mentioned" err "'ring-levels' 1 changes them less"
+has "are mentioned" err "--ring-levels 1 changes them less"
 
 head -c 1360 /dev/zero | tr '\0' d >bright.raw
 # shellcheck disable=SC2086
