@@ -56,7 +56,7 @@ template <class Pixel, int SIZE> struct Copier {
 		if (near.kind >= 0) {
 			copy_columns(s, near, column, image, tile);
 #pragma unroll 1
-			for (int c = TILE; SIZE > TILE && c < near.columns; c += TILE)
+			for (int c = TILE; SIZE != TILE && c < near.columns; c += TILE)
 				copy_columns(s, near, c + column, image, tile);
 		}
 		__pipeline_commit();
@@ -318,7 +318,7 @@ static __device__ __forceinline__ void near_views(const Tiles &s, const Visited 
 #pragma unroll
 	for (int i = 0; i < SUMS; i++)
 		parked[i * VIEWS_HELD + number] = sum[i];
-	constexpr bool SKIP = PARTS == 1 || SIZE > TILE;
+	constexpr bool SKIP = PARTS == 1 || SIZE != TILE;
 	near[number] = near_block<Pixel, SIZE, SKIP, TILTED>(
 		&s, &list.first[part * list.part + view], x0, y0, z0);
 #pragma unroll

@@ -236,7 +236,7 @@ static __device__ __forceinline__ Near near_block(
 		kind = IN_DOUBLE;
 	else if (near.rows * near.pitch > SIZE * PITCH<Pixel, SIZE>)
 		kind = FROM_IMAGE;
-	else if (SIZE > TILE && kind >= 0 && is_close(s, &near, 200)) /* see weights_of */
+	else if (SIZE != TILE && kind >= 0 && is_close(s, &near, 200)) /* see weights_of */
 		kind = CLOSE;
 	if (SKIP && all &&
 		(e.right < -1 || column > (double)(s->pitch - 2 * BORDER) || e.top < -1 ||
