@@ -1,35 +1,9 @@
 /* Axis, direction of rotation and pose of the detector of simulated fan and cone beam scans; views
  * that are rejected; memory. */
-#include "prep/cone_scenes.h"
+#include "prep/cone_find.h"
 #include "prep/normal.h"
 
-enum { COLUMNS = 96, VIEWS = 120, ROWS = 7 };
-
-static ConeScene scene(uint64_t seed, ConeArc arc, ConeObject object, int64_t rows)
-{
-	ConeScene s = {.seed = seed,
-		.size = COLUMNS,
-		.rows = rows,
-		.views = VIEWS,
-		.arc = arc,
-		.object = object,
-		.noise = 0.02,
-		.offset = 8};
-	cone_scene(&s);
-	return s;
-}
-
-static tomos_axis find(const ConeScene *s, const tomos_geometry *scan, const char *direction)
-{
-	tomos_axis axis = {.bytes = sizeof axis};
-	tomos_axis_options o = tomos_axis_defaults();
-	o.direction = direction;
-	OK(tomos_axis_find_scan(&axis, NULL, &s->array, scan, &o, NULL));
-	printf("  arc %d, axis %7.2f: %7.3f (%+.3f), standard error %.3f, confidence %.2f%s\n",
-		(int)s->arc, s->pose[POSE_AXIS], axis.column, axis.column - s->pose[POSE_AXIS],
-		axis.error, axis.confidence, axis.reversed ? ", reversed" : "");
-	return axis;
-}
+enum { ROWS = 7 };
 
 /* The axis to a tenth of a pixel and the direction of rotation, whichever the angles have. */
 static void test_axis(void **state)
