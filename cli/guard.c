@@ -294,7 +294,7 @@ static void run_guard(int listener, pid_t launcher)
 	guard.listener = STDIN_FILENO;
 	guard.launcher = launcher;
 	snprintf(path, sizeof path, "/proc/%ld/fd/2", (long)launcher);
-	guard.spare = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
+	guard.spare = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	guard.poll = epoll_create1(EPOLL_CLOEXEC);
 	watch(&guard, guard.listener);
 	watch_all(&guard);

@@ -857,7 +857,7 @@ typedef struct tomos_axis {
 	/* Difference between the best and the second best score, relative to the range of scores:
 	 * 0: ambiguous, 1: unambiguous; comparable for one method and range only. */
 	double confidence;
-	/* 1: best at the end of the range, or all columns have a better one: it may be outside */
+	/* 1: best at the end of the range, or a search of all columns finds it outside */
 	int at_edge;
 	int full_turn;     /* 1: the views cover 360 degrees */
 	int half;          /* 1: half acquisition: the axis is in the outer quarter of the width */

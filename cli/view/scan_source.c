@@ -52,8 +52,9 @@ static bool find_angles(const view_source *s, const tomos_scan_options *o)
 	if (s->scan_info.has_angles && !o->replace_angles)
 		return tomos_scan_angles(s->scan, s->angles) == TOMOS_OK;
 	for (int64_t i = 0; i < views; i++)
-		s->angles[i] = o->angles_count == views ? o->angles[i]
-							: o->arc * (double)i / (double)views;
+		s->angles[i] = o->angles_count == views
+				       ? o->angles[i]
+				       : o->start + o->arc * (double)i / (double)views;
 	return o->angles_count == views || o->arc != 0;
 }
 
@@ -111,9 +112,10 @@ int scan_try(view_source *s, const settings *given)
 	tomos_status status = tomos_scan_open(&scan, s->path, &given->source);
 	if (status != TOMOS_OK) /* it may be a file of another kind, which says what is wrong */
 		return described ? lib(status) : DONE;
-	if (tomos_scan_describe(scan, &info) != TOMOS_OK || !(described || wanted(s, &info))) {
+	status = tomos_scan_describe(scan, &info);
+	if (status != TOMOS_OK || !(described || wanted(s, &info))) {
 		tomos_scan_close(scan);
-		return DONE;
+		return described ? lib(status) : DONE;
 	}
 	s->scan = scan;
 	s->scan_info = info;

@@ -30,7 +30,7 @@ class Axis(float):
     """
     confidence: float  #: 0: undetermined, 1: certain; compare within one method and range
     error: float       #: standard error in columns; nan if there is only one estimate
-    at_edge: bool      #: at the end of the range, or better outside: the axis may be there
+    at_edge: bool      #: best at the end of the range, or found outside it
     full_turn: bool    #: the views cover 360 degrees
     half: bool         #: half acquisition: the axis is in the outer quarter of the detector
     range: tuple[float, float]      #: columns that were searched

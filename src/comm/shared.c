@@ -1,11 +1,16 @@
 /* Memory that ranks on one machine share: files without a name, which the others open through
  * /proc and which end with the processes, however these end. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "comm/comm.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 /* What a rank tells the others of its file. The inode shows that what they open is this one, since
  * processes in containers may have the same numbers. */
@@ -36,7 +41,7 @@ static bool map_offer(const Offer *offer, CommPart *part)
 	char path[64];
 	struct stat about;
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)offer->process, (int)offer->descriptor);
-	int file = open(path, O_RDWR | O_CLOEXEC);
+	int file = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (file < 0)
 		return false;
 	void *data = MAP_FAILED;
@@ -52,13 +57,21 @@ static bool map_offer(const Offer *offer, CommPart *part)
 	return true;
 }
 
+/* Pages are allocated now: a page that is missing later would end the process. Older systems
+ * allocate them when they are written to. */
+static bool populate(const CommPart *part)
+{
+	return madvise(part->data, (size_t)part->bytes, MADV_POPULATE_WRITE) == 0 ||
+	       errno == EINVAL;
+}
+
 static bool map_all(const tomos_comm *c, const Offer *offers, CommShared *s)
 {
 	bool mapped = true;
 	for (int i = 0; i < s->count && mapped; i++)
 		mapped = offers[i].descriptor >= 0 && offers[i].node == c->node &&
 			 map_offer(&offers[i], &s->parts[i]);
-	return mapped;
+	return mapped && populate(&s->parts[c->rank % s->count]);
 }
 
 void comm_share_free(CommShared *s)

@@ -316,10 +316,6 @@ typedef struct {
 } Runs;
 tomos_status flat_read_runs(const Runs *runs, int threads, void *data);
 tomos_status flat_write_runs(const Runs *runs, int threads, const void *data);
-/* The space of a large output in [at, at + bytes) of a file, if its file system gains by it,
- * otherwise NULL; reserve_write writes one run, with space NULL like flat_write_runs. reserve_close
- * must be called before the file is closed. */
-typedef struct Reserve Reserve;
 /* Whether a file or directory is in memory (tmpfs). Large pages for [at, end) of such a file, which
  * is extended to `size` bytes if it is shorter; false: there are none. Mappings of at least [at,
  * end): nothing is written to a page that was not allocated, since without space the process would
@@ -333,6 +329,10 @@ bool path_in_memory(const char *path);
 bool large_pages(int descriptor, int64_t at, int64_t end, int64_t size);
 bool view_open(View *view, int descriptor, int64_t at, int64_t end, int64_t size);
 void view_close(const View *view);
+/* The space of a large output in [at, at + bytes) of a file, if its file system gains by it,
+ * otherwise NULL; reserve_write writes one run, with space NULL like flat_write_runs. reserve_close
+ * must be called before the file is closed. */
+typedef struct Reserve Reserve;
 tomos_status reserve_open(Reserve **reserve, int descriptor, int64_t at, int64_t bytes);
 tomos_status reserve_write(Reserve *reserve, const Runs *runs, int threads, const void *data);
 void reserve_close(Reserve **reserve);

@@ -139,7 +139,7 @@ static tomos_status transpose_data(const Normal *own, const tomos_op *projector,
 {
 	const Space *range = &projector->range;
 	float *weighted = NULL;
-	tomos_status status = TOMOS_OK;
+	tomos_status status;
 	if (request->rays) {
 		TRY(vector_new(&weighted, range, "weighted data"));
 		TRY_OR_DONE(vector_copy(range, b, weighted));

@@ -13,8 +13,8 @@ enum { MOST_COLUMNS = 512 };
 #define COMMON 0.01 /* columns: error that parts of the data have in common */
 /* How far rays measured from both sides may be apart, in columns and in standard deviations of
  * their noise, and their least share of the energy: others belong to no axis, or are in air. Rows
- * beside the midplane do not quite meet; in short scans and
- * with offset detectors, where few rays agree by chance, that is no excuse. */
+ * beside the midplane do not quite meet; the limit is stricter in short scans and with offset
+ * detectors, where few rays agree by chance. */
 #define FEW 0.3 /* of the columns, on the shorter side of an offset detector */
 #define APART 0.8
 #define APART_FEW 0.15

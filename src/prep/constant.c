@@ -83,7 +83,9 @@ static bool repair_row(const tomos_array *a, int64_t row, Range *ranges, bool on
 	float widest = take_ranges(a, row, ranges), least = (float)CONSTANT * widest;
 	int64_t n = a->shape[2];
 	bool found = false;
-	for (int64_t c = 0; c < n && widest > 0; c++) {
+	if (!(widest > 0 && isfinite(widest)))
+		return false;
+	for (int64_t c = 0; c < n; c++) {
 		Run run = {row, c, c};
 		while (run.end < n && ranges[run.end].high - ranges[run.end].low <= least)
 			run.end++;

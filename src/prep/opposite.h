@@ -44,7 +44,7 @@ typedef struct {
 	double covariance[NORMAL_MOST][NORMAL_MOST];
 	double common[PAIR_COUNT]; /* largest change by errors of an averaged column */
 	double residual;           /* norm of the differences, relative to that of the rays */
-	double apart; /* the same in columns: moved by as much, rays differ as they do */
+	double apart; /* shift in (averaged) columns that would cause this difference */
 	double noise; /* what noise makes of that */
 	double share; /* mean square of the rays, relative to that of all rays */
 	double blocks[NORMAL_BLOCKS]; /* its square in sectors of the half turn */

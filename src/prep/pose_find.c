@@ -106,7 +106,7 @@ tomos_status fit_midplane(Search *s, unsigned free, double *residual)
 	const Orbit *o = p->orbit;
 	AxisProblem rows = {.data = p->band, .angles = o->angles, .orbit = o};
 	Opposite pairs;
-	PairFit fit;
+	PairFit fit = {.apart = HUGE_VAL};
 	Line line;
 	axis_midplane(o, s->pose, &line);
 	line.row -= (double)p->row;

@@ -29,8 +29,8 @@ typedef struct {
 	bool few;     /* pairs, which say little of swivel and scale */
 	bool tilted;  /* all rows have given the roll, and perhaps the row */
 	bool planes;  /* so have planes that views have in common */
-	bool agree;   /* pairs of the midplane do, with the pose as it is; */
-	double apart; /* they are as many columns apart */
+	bool agree;   /* opposite rays of the midplane agree, with the pose as it is */
+	double apart; /* their difference as a shift, in columns */
 	bool better;  /* the scan prefers what was found to what was given */
 	bool doubt;   /* the search for the axis, from which all begins, was not certain of it */
 	bool far;     /* planes give the distance of the detector, which pairs do not determine */

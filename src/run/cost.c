@@ -332,12 +332,12 @@ static tomos_status work_check(const tomos_work *w)
 	return TOMOS_OK;
 }
 
-/* A run of these data, as far as the model looks at it. */
 int64_t rates_near(const tomos_rates *rates)
 {
 	return rates->link > 0 ? 1 : (int64_t)fmax(1, fmin(rates->node_ranks, 1e6));
 }
 
+/* A run of these data, as far as the model looks at it. */
 static tomos_status work_run(const tomos_work *w, const tomos_rates *rates, FileRun *r,
 	tomos_prepared *p, const tomos_job *job)
 {

@@ -44,7 +44,8 @@ static double iteration_cost(const FileRun *r, int64_t ranks, int64_t groups)
 	return 2 * views * (slices + 64) + 4 * moved;
 }
 
-/* Ranks that share memory have thick slabs, as long as these are a small part of it. */
+/* Ranks that share memory have thick slabs, as long as these are a small part of it and memory is
+ * not limited: they need more. */
 static int64_t best_groups(const FileRun *r, int64_t ranks, int64_t least)
 {
 	double slice = (double)r->grid.n[0] * (double)r->grid.n[1] * sizeof(float);
@@ -74,7 +75,7 @@ tomos_status run_view_groups(const FileRun *r, int64_t ranks, int64_t *groups)
 		return TOMOS_OK;
 	int64_t least = least_groups(r, ranks);
 	least = least <= views ? least : 1;
-	*groups = r->iterates ? best_groups(r, ranks, least) : least;
+	*groups = r->iterates && r->options.memory <= 0 ? best_groups(r, ranks, least) : least;
 	return TOMOS_OK;
 }
 
@@ -140,21 +141,11 @@ tomos_status run_end_all(const FileRun *r, tomos_status status)
 	return status;
 }
 
-/* Memory for the volumes of the ranks that share a slab. */
-static tomos_status share_slabs(FileRun *r)
-{
-	int64_t most = 0;
-	for (int64_t i = 0; i < r->slab_count; i++)
-		most = max64(most, r->slabs[i].count);
-	return r->options.dry_run ? TOMOS_OK : slab_share(&r->group, most * r->group.slice);
-}
-
 tomos_status run_same_slabs(FileRun *r)
 {
 	double pieces = (double)r->slab_count;
 	if (r->group.ranks == 1 || r->iterates)
 		return TOMOS_OK;
 	TRY(comm_largest(r->comm, &pieces, 1));
-	TRY(run_cut(r, (int64_t)pieces));
-	return share_slabs(r);
+	return run_cut(r, (int64_t)pieces);
 }

@@ -254,7 +254,7 @@ static tomos_status iterative_thickness(FileRun *r, int64_t *thick)
 	if (r->iterative.whole && r->options.memory > 0 && slab_bytes(r, r->share.count) > left)
 		return too_little(r, r->share.count, r->iterative.why);
 	if (r->iterative.in_groups && slab_bytes(r, group) > left)
-		return too_little(r, group, "its sums or checkpoints are those of such groups");
+		return too_little(r, group, "its sums or checkpoints cover that many slices");
 	if (r->iterative.whole)
 		return TOMOS_OK;
 	if (r->iterative.in_groups) {

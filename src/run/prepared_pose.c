@@ -21,6 +21,8 @@ static tomos_status read_rows(tomos_prepared *p, int64_t row, int64_t rows, tomo
 		status = constant_repair(array, &repaired);
 	if (status != TOMOS_OK || repaired)
 		mem_free(data);
+	if (status != TOMOS_OK)
+		array->data = NULL;
 	return status;
 }
 

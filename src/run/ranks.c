@@ -80,7 +80,6 @@ void run_divide_free(FileRun *r)
 {
 	mem_free((int64_t *)(uintptr_t)r->bands.slices);
 	ranked_close(r->ranked);
-	slab_unshare(&r->group);
 }
 
 tomos_status run_say_ranks(const FileRun *r)

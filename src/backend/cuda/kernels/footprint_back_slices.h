@@ -119,7 +119,7 @@ static __device__ __forceinline__ int2 list_view(
 	clear_list(list, count);
 #pragma unroll
 	for (int j = 0; j < SQUARE; j++)
-		for (int c = columns[j].x; c <= columns[j].y; c++)
+		for (int c = columns[j].x; c <= min(columns[j].y, low + count - 1); c++)
 			list[c - low].of[j] = column_weight(p[j], c);
 	return make_int2(v.place + low, count);
 }

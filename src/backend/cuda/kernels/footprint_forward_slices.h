@@ -180,6 +180,17 @@ static __device__ __forceinline__ int2 list_plane(
 	return make_int2(plane * r.along + low * r.across, count);
 }
 
+static __device__ __forceinline__ int warp_min(int value)
+{
+#if __CUDA_ARCH__ >= 800
+	return __reduce_min_sync(~0u, value);
+#else
+	for (int lane = 16; lane > 0; lane /= 2)
+		value = min(value, __shfl_xor_sync(~0u, value, lane));
+	return value;
+#endif
+}
+
 template <bool FAN>
 static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 	slices_forward(const __grid_constant__ Slices s)
@@ -190,8 +201,7 @@ static __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 	const int column = (blockIdx.x * wide + me.group % wide) * COLUMNS;
 	const bool mine = view < s.count && column < s.columns;
 	const Rays r = rays_of(s, &s.views[min(view, s.count - 1)], column, COLUMNS);
-	const int first = __reduce_min_sync(~0u, mine ? r.first : 1 << 30),
-		  last = __reduce_max_sync(~0u, mine ? r.last : -1);
+	const int first = warp_min(mine ? r.first : 1 << 30), last = -warp_min(mine ? -r.last : 1);
 	float4 sum[COLUMNS] = {};
 	for (int k = first + me.part * s.lanes; k <= last; k += s.parts * s.lanes) {
 		const int plane = k + me.lane;
@@ -325,7 +335,7 @@ static __device__ __forceinline__ float sum_ray(
 			.low = -(int)whole,
 			.high = r.n - 1 - (int)whole};
 		float far = g.depth, most = g0;
-		if (FAN) { /* as in ray_crossing */
+		if (FAN) { /* as in next_crossing */
 			far = fmaxf(far, fmaf((float)SEGMENT, g.deeper, far));
 			most -= 0.5f * fmaf(g0 / s.least, d0 + fabsf(ray.d[1]), d0);
 		}

@@ -80,6 +80,19 @@ static bool view_applies(
 	return true;
 }
 
+/* Shared memory of the lists of a block. */
+static int list_bytes(bool forward, int threads, int most)
+{
+	return threads * (forward ? member_bytes<COLUMNS>(most) : member_bytes<SQUARE>(most));
+}
+
+/* The same with the table of views that the back projection has. */
+static bool lists_fit(bool forward, int threads, int most)
+{
+	const int table = forward ? 0 : NEAR * (int)sizeof(NearView);
+	return list_bytes(forward, threads, most) + table <= cuda_most_shared();
+}
+
 static bool slices_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
@@ -106,7 +119,8 @@ static bool slices_applies(const ProjectRequest *what, CudaNotes *notes)
 			return false;
 	n->most |= 1;
 	const int64_t a = n->slices.a, b = n->slices.b;
-	return high > low && n->most <= MOST_SAMPLES &&
+	return high > low && n->most <= MOST_SAMPLES && what->count <= 65535 &&
+	       lists_fit(what->direction == FORWARD, LEAST_THREADS, n->most) &&
 	       what->count * plan->model.columns < 1 << 30 &&
 	       (what->box.high[a] - what->box.low[a]) * (what->box.high[b] - what->box.low[b]) <
 		       1 << 30;
@@ -118,11 +132,6 @@ typedef void (*SlicesKernel)(const Slices s);
 static const SlicesKernel kernels[2][2] = {
 	{slices_forward<false>, slices_forward<true>}, {slices_back<false>, slices_back<true>}};
 
-static int bytes_of(bool forward, int threads, int most)
-{
-	return threads * (forward ? member_bytes<COLUMNS>(most) : member_bytes<SQUARE>(most));
-}
-
 /* Threads of a block, and how they are divided. */
 static int divide_threads(const ProjectRequest *what, Slices *s)
 {
@@ -130,16 +139,14 @@ static int divide_threads(const ProjectRequest *what, Slices *s)
 	const int64_t groups = forward ? (int64_t)s->count * ((s->columns + COLUMNS - 1) / COLUMNS)
 				       : (int64_t)((s->n[0] + 1) / 2) * ((s->n[1] + 1) / 2);
 	int threads = MOST_THREADS;
-	const int table = forward ? 0 : NEAR * (int)sizeof(NearView);
-	while (threads > LEAST_THREADS &&
-		bytes_of(forward, threads, s->most) + table > cuda_most_shared())
+	while (threads > LEAST_THREADS && !lists_fit(forward, threads, s->most))
 		threads /= 2;
 	s->lanes = s->parts = s->wide = 1;
 	while (s->lanes < s->quads)
 		s->lanes *= 2;
 	while (s->parts < MOST_PARTS && groups * s->lanes * s->parts * 2 <= ENOUGH_THREADS &&
-		threads / (2 * s->parts * s->lanes) >= TOGETHER)
-		s->parts *= 2;
+		threads / (2 * s->parts * s->lanes) >= TOGETHER && threads / (2 * s->parts) >= 32)
+		s->parts *= 2; /* a warp has one part: its threads wait for each other */
 	s->groups = threads / (s->lanes * s->parts);
 	s->together = s->groups < TOGETHER ? s->groups : (int)TOGETHER;
 	while (s->wide * s->wide < s->groups)
@@ -158,7 +165,7 @@ static tomos_status launch(tomos_backend *backend, const ProjectRequest *what, S
 			: dim3(cuda_blocks(s->n[0], 2 * s->wide, 1 << 30),
 				  cuda_blocks(s->n[1], 2 * high, 65535));
 	TRY(cuda_take_shared((const void *)kernel));
-	kernel<<<blocks, threads, (size_t)bytes_of(forward, threads, s->most),
+	kernel<<<blocks, threads, (size_t)list_bytes(forward, threads, s->most),
 		device_of(backend)->stream>>>(*s);
 	CUDA_LAUNCHED("projecting slices");
 	return TOMOS_OK;

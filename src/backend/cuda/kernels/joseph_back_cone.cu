@@ -29,7 +29,7 @@ enum {
 	WIDE = 16, /* columns of voxels per block: WIDE x HIGH; per warp 8 x 4 */
 	HIGH = 8,
 	VIEWS = 64,           /* views set up by a block at once */
-	FEW_VIEWS = 8,        /* up to so many, all blocks are set up before */
+	FEW_VIEWS = 8,        /* up to these, all blocks are set up before */
 	STRIP = 32,           /* adjacent columns of an image; all images have the same row pitch */
 	BORDER = ROWS_BORDER, /* rows of zeros above and below an image */
 	THREADS = WIDE * HIGH,

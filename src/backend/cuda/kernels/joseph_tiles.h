@@ -221,7 +221,7 @@ static __device__ __forceinline__ int take_unit(int *next)
 	return __shfl_sync(~0u, unit, 0);
 }
 
-/* The units of a view: so many warps of rays are taken at once. */
+/* The number of units of a view: sets of rays that a warp takes at once. */
 static __device__ __forceinline__ int units_of(const Seen &seen)
 {
 	return (seen.warps + AT_ONCE - 1) / AT_ONCE;

@@ -147,7 +147,8 @@ static __device__ __forceinline__ bool is_inside(const Few &s, const Line &line,
 	const float rate = inverse_nearly(fmaf(k, line.by_depth, line.depth)),
 		    u = fmaf(fmaf(k, line.by_u, line.u), rate, (float)line.column),
 		    v = fmaf(fmaf(k, line.by_v, line.v), rate, (float)line.row);
-	return u > 0.01f && u < (float)s.columns - 1.01f && v > 0.01f && v < (float)s.rows - 1.01f;
+	return rate > 0 && u > 0.01f && u < (float)s.columns - 1.01f && v > 0.01f &&
+	       v < (float)s.rows - 1.01f;
 }
 
 template <Weighting W, Summed SUMMED>

@@ -39,6 +39,8 @@ static int bytes_of(int window, int batch)
 	return 2 * batch * window * RECORD * (int)sizeof(float);
 }
 
+enum { SEEN_BYTES = 2 * MOST_BATCH * sizeof(Seen) }; /* of shared memory, beside the records */
+
 static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
@@ -52,14 +54,15 @@ static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
 	for (int64_t i = 0; i < what->count; i++)
 		if (!view_applies(plan, what->first + i, n))
 			return false;
-	return cuda_has_shared(bytes_of(n->window, 1));
+	return cuda_has_shared(bytes_of(n->window, 1) + SEEN_BYTES);
 }
 
 /* As many views as leave room for two blocks on an SM. */
 static int batch_of(int window)
 {
 	int batch = MOST_BATCH;
-	while (batch > 1 && 2 * bytes_of(window, batch) > 220 << 10)
+	while (batch > 1 && (2 * bytes_of(window, batch) > 220 << 10 ||
+				    !cuda_has_shared(bytes_of(window, batch) + SEEN_BYTES)))
 		batch--;
 	return batch;
 }
