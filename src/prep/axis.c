@@ -339,10 +339,11 @@ static tomos_status find(tomos_axis *axis, AxisProblem *p, const tomos_axis_opti
 		TRY(tomos_backend_open(&own, "cpu"));
 	p->backend = p->backend ? p->backend : own;
 	tomos_array data = *p->data;
+	AxisProblem problem = *p;
 	tomos_status status = constant_repair(&data, &repaired);
-	p->data = &data;
+	problem.data = &data;
 	if (status == TOMOS_OK)
-		status = find_evenly(p, &o, method, &found);
+		status = find_evenly(&problem, &o, method, &found);
 	mem_free(repaired);
 	tomos_backend_close(own);
 	if (status == TOMOS_OK && progress && progress->report &&

@@ -26,7 +26,7 @@ static void undo(const char *path, const uint8_t *bytes, size_t size)
 	memcpy(in, bytes + 3, size - 3);
 	Unpacker unpacker = {.room = 0};
 	const Undo work = {&filter, in, (int64_t)size - 3, out, ROOM,
-		{bytes[2] * 16, bytes[2] * 16 + 1024}, &unpacker};
+		{bytes[2] * 16, bytes[2] * 16 + 1024}, bytes[0] % 2 == 1, &unpacker};
 	int64_t made = filter_known(&filter) ? filter_undo(&work) : UNDO_DAMAGED;
 	require(made <= ROOM);
 	unpacker_free(&unpacker);

@@ -210,7 +210,8 @@ INLINE void half_rays(
 	vd direction[3], start[3];
 	for (int i = 0; i < 3; i++) {
 		vd pixel = r->first[i] + column * r->u[i], toward = r->toward[i] + (vd){0};
-		start[i] = r->point ? r->source[i] + (vd){0} : pixel;
+		vd source = r->source[i] + (vd){0};
+		start[i] = r->point ? source : pixel;
 		direction[i] = r->point ? toward + column * r->u[i] : toward;
 	}
 	vd ahead = direction[0] * r->side, rate = 1 / direction[0];
