@@ -27,20 +27,35 @@ int64_t history_count(const tomos_history *h)
 	return h->count < h->capacity ? h->count : h->capacity;
 }
 
+/* The whole file as text, or NULL if there is no memory for it. */
+static char *history_text(const tomos_history *h)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *lines = open_memstream(&text, &size);
+	if (!lines)
+		return NULL;
+	fprintf(lines, "iteration,residual,error\n");
+	for (int64_t i = 0; i < history_count(h); i++)
+		fprintf(lines, "%lld,%.9g,%.9g\n", (long long)(i + 1), h->residual[i], h->error[i]);
+	bool good = !ferror(lines);
+	if (fclose(lines) == 0 && good)
+		return text;
+	free(text);
+	return NULL;
+}
+
 int history_write(const settings *s, const tomos_history *h)
 {
 	const char *path = s->recon.history;
-	FILE *file = path[0] ? fopen(path, s->file.overwrite ? "w" : "wx") : NULL;
 	if (!path[0])
 		return DONE;
-	if (!file)
-		return failed("'%s' cannot be written: %s", path, strerror(errno));
-	fprintf(file, "iteration,residual,error\n");
-	for (int64_t i = 0; i < history_count(h); i++)
-		fprintf(file, "%lld,%.9g,%.9g\n", (long long)(i + 1), h->residual[i], h->error[i]);
-	if (fclose(file) != 0)
-		return failed("'%s' cannot be written: %s", path, strerror(errno));
-	return DONE;
+	char *text = history_text(h);
+	if (!text)
+		return failed("no memory for '%s'", path);
+	int code = text_write(path, text, s->file.overwrite);
+	free(text);
+	return code;
 }
 
 int history_plot(const settings *s, const tomos_history *h, const char *method, bool truth)
