@@ -196,8 +196,10 @@ void say(const char *format, ...) PRINTF_LIKE(1, 2); /* to stdout, unless quiet 
 int interrupted(void);
 bool message_quiet(void);
 const char *message_command(void);
-void note_line(const char *line);                     /* such a line, as the library says it */
-void note(const char *format, ...) PRINTF_LIKE(1, 2); /* to stderr, unless quiet */
+void message_line(tomos_level level, const char *line); /* what a job of the library says */
+/* Lines on stderr, "note: ..." unless quiet, "warning: ..." always. */
+void note(const char *format, ...) PRINTF_LIKE(1, 2);
+void warn(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* ---- progress and Ctrl-C --------------------------------------------------------------------- */
 

@@ -279,14 +279,14 @@ static void pose_say(const tomos_pose *pose)
 	say("what the projections contradict each other by: %.3g %% of them, before %.3g %%\n",
 		100 * pose->after, 100 * pose->before);
 	if (isnan(pose->error[TOMOS_POSE_AXIS]) || pose->after > MOSTLY_NOISE)
-		note("warning: rays measured from both sides hardly agree, so the values are "
-		     "uncertain, whatever their standard errors: compare slices with --sweep\n");
+		warn("rays measured from both sides hardly agree, so the values are "
+		     "uncertain, whatever their standard errors: compare slices with --sweep");
 	else if (pose->after > 1.01 * pose->before)
-		note("warning: projections agree no better with what was found than before: "
-		     "compare slices before using it\n");
+		warn("projections agree no better with what was found than before: "
+		     "compare slices before using it");
 	if (pose->reversed)
-		note("note: rays measured from both sides agree for the opposite direction of "
-		     "rotation only: the angles are negated (--direction given keeps them)\n");
+		note("rays measured from both sides agree for the opposite direction of "
+		     "rotation only: the angles are negated (--direction given keeps them)");
 }
 
 /* Finds the axis in some rows about the middle, or in the one that was named. */

@@ -15,9 +15,8 @@ static void without_views(const settings *s, scan_job *j)
 {
 	j->scan.arc = 1;
 	j->job.axis_later = 1;
-	note("note: '%s' does not say its angles, so the output is without geometry; give them "
-	     "with "
-	     "--angles or --arc\n",
+	note("'%s' does not say its angles, so the output is without geometry; give them "
+	     "with --angles or --arc",
 		s->operands[0]);
 }
 
@@ -53,7 +52,9 @@ int cmd_prep(const settings *s)
 		tomos_geometry_columns(scan)};
 	DO(output_open(&out, s->output.output, &s->file, TOMOS_PROJECTIONS, shape));
 	if (tomos_prepared_note(prepared))
-		say("%s\n", tomos_prepared_note(prepared));
+		message_line(TOMOS_FACT, tomos_prepared_note(prepared));
+	if (tomos_prepared_warning(prepared))
+		message_line(TOMOS_WARNING, tomos_prepared_warning(prepared));
 	DO(prepare_all(prepared, &data));
 	DO(output_range(&out, &data));
 	DO(lib(tomos_file_set_units(out.file, tomos_prepared_unit(prepared), NULL)));

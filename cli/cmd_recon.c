@@ -159,11 +159,11 @@ static void say_iterations(const settings *s, const recon *r)
 			(long long)p->best);
 	say("\n");
 	if (strcmp(p->ended, "accuracy") == 0)
-		note("note: the iteration ended because --normal fourier cannot tell smaller "
-		     "residuals from rounding; --normal direct can\n");
+		note("the iteration ended because --normal fourier cannot tell smaller "
+		     "residuals from rounding; --normal direct can");
 	if (p->before > s->algebraic.iterations)
-		note("note: the checkpoint has %lld iterations, more than the %lld of "
-		     "--iterations: the volume has them all\n",
+		note("the checkpoint has %lld iterations, more than the %lld of "
+		     "--iterations: the volume has them all",
 			(long long)p->before, (long long)s->algebraic.iterations);
 }
 

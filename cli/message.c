@@ -1,4 +1,5 @@
-/* Output of the command: results, notes unless quiet, one error message for every failure. */
+/* Output of the command: results and notes unless quiet, warnings, one error message for every
+ * failure. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -175,20 +176,42 @@ void say(const char *format, ...)
 	va_end(values);
 }
 
-void note_line(const char *line)
+void message_line(tomos_level level, const char *line)
 {
 	char text[1024];
 	as_typed(line, text, sizeof text);
-	note("%s\n", text);
+	if (level == TOMOS_FACT)
+		say("%s\n", text);
+	else if (level == TOMOS_NOTE)
+		note("%s", text);
+	else
+		warn("%s", text);
+}
+
+/* A line to stderr, with what it is before it. */
+static void remark(bool shown, const char *kind, const char *format, va_list values)
+{
+	char line[2048];
+	vsnprintf(line, sizeof line, format, values);
+	if (record)
+		fprintf(record, "! %s: %s\n", kind, line);
+	progress_clear();
+	if (shown)
+		fprintf(stderr, "%s: %s\n", kind, line);
 }
 
 void note(const char *format, ...)
 {
 	va_list values;
 	va_start(values, format);
-	keep("! ", format, values);
-	progress_clear();
-	if (!message_quiet())
-		vfprintf(stderr, format, values);
+	remark(!message_quiet(), "note", format, values);
+	va_end(values);
+}
+
+void warn(const char *format, ...)
+{
+	va_list values;
+	va_start(values, format);
+	remark(ranks_print(), "warning", format, values);
 	va_end(values);
 }

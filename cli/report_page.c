@@ -72,8 +72,7 @@ static int put_lines(
 		size_t length = strcspn(at, "\n");
 		char *line = strndup(at, length);
 		bool marked = line && strncmp(line, "! ", 2) == 0;
-		bool warns = line && (marked || strstr(line, "WARNING"));
-		if (line && (warnings ? warns : true)) {
+		if (line && (marked || !warnings)) {
 			fputs(before, out);
 			xml_escape(out, marked ? line + 2 : line);
 			fputs(after, out);

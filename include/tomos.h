@@ -977,6 +977,9 @@ typedef struct tomos_run_look {
 	int64_t first_column, bin;
 } tomos_run_look;
 
+/* Lines that a job prints: what is used; what may be unexpected; what makes results doubtful. */
+typedef enum tomos_level { TOMOS_FACT, TOMOS_NOTE, TOMOS_WARNING } tomos_level;
+
 /* A scan, what is done with it, and where the result goes. NULL stands for defaults. */
 typedef struct tomos_job {
 	size_t bytes; /* of this struct, as the caller knows it; what lies beyond is 0 */
@@ -997,8 +1000,8 @@ typedef struct tomos_job {
 	const tomos_file_options *file;
 	const tomos_run_options *run;
 	const char *command, *recipe; /* kept in HDF5 outputs */
-	void (*say)(
-		void *user, const char *line); /* what was found and is used, a line at a time */
+	/* What was found and is used, a line at a time. */
+	void (*say)(void *user, tomos_level level, const char *line);
 	void *user;
 	tomos_run_report *report; /* kept up to date while the job runs */
 	/* Iterative methods. Arrays are named as files here and read slab by slab: those of
@@ -1064,6 +1067,8 @@ TOMOS_API tomos_status tomos_prepared_pose(tomos_prepared *prepared, tomos_backe
 TOMOS_API int tomos_prepared_searched(const tomos_prepared *prepared, tomos_axis *axis);
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
+/* Why the axis that was found is doubtful, and what to do about it; NULL: it is not. */
+TOMOS_API const char *tomos_prepared_warning(const tomos_prepared *prepared);
 /* The steps of preparation that run, a line each with its options: "bin: 2\n"; "": none. */
 TOMOS_API tomos_status tomos_prepared_steps(
 	const tomos_prepared *prepared, char *text, size_t size);

@@ -124,7 +124,7 @@ class RunReportStruct(SizedStruct):
         ("expected_seconds", c_double), ("ranks", c_int64), ("sent_bytes", c_double)]
 
 
-SAY = CFUNCTYPE(None, c_void_p, c_char_p)
+SAY = CFUNCTYPE(None, c_void_p, c_int, c_char_p) # with the level of the line
 
 
 class JobStruct(SizedStruct):

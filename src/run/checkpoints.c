@@ -89,8 +89,8 @@ tomos_status checkpoints_say(FileRun *r)
 	TRY(comm_sum(r->comm, &found, 1));
 	if (found > 0)
 		return TOMOS_OK;
-	return job_say(r->job,
-		"note: there is no checkpoint '%s': slices that are not finished begin with the "
+	return job_note(r->job,
+		"there is no checkpoint '%s': slices that are not finished begin with the "
 		"first iteration",
 		o->checkpoint);
 }

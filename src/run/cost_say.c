@@ -55,11 +55,11 @@ static tomos_status warn_others(const FileRun *r, const tomos_rates *rates)
 {
 	const char *path = r->options.rates, *rays = rates_rays(r);
 	if (rates->rays[0] && strcmp(rates->rays, rays) != 0)
-		TRY(job_say(r->job, "warning: '%s' was measured with rays of kind '%s', not '%s'",
-			path, rates->rays, rays));
+		TRY(job_warn(r->job, "'%s' was measured with rays of kind '%s', not '%s'", path,
+			rates->rays, rays));
 	if (rates->method[0] && strcmp(rates->method, r->method) != 0 && r->iterates)
-		TRY(job_say(r->job, "warning: '%s' was measured with %s, not %s", path,
-			rates->method, r->method));
+		TRY(job_warn(r->job, "'%s' was measured with %s, not %s", path, rates->method,
+			r->method));
 	return TOMOS_OK;
 }
 
@@ -127,7 +127,7 @@ static tomos_status say_parts(const FileRun *r, const tomos_cost *c)
 		(long long)c->slices, (long long)c->groups, c->groups == 1 ? "" : "s",
 		(long long)c->views, (long long)c->rows, (long long)g->rows));
 	if (c->slabs * c->groups < c->ranks)
-		TRY(job_say(r->job, "warning: %lld of the %lld ranks have nothing to do",
+		TRY(job_warn(r->job, "%lld of the %lld ranks have nothing to do",
 			(long long)(c->ranks - c->slabs * c->groups), (long long)c->ranks));
 	TRY(job_say(r->job, "memory    %.0f MiB for a rank", r->planned / (1 << 20)));
 	if (r->planned_device > 0)

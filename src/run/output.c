@@ -44,14 +44,28 @@ tomos_status output_put_grid(const FileRun *r)
 	return r->file->format->put ? tomos_file_set_grid(r->file, &grid) : TOMOS_OK;
 }
 
+/* How the axis was found, with a warning if it is uncertain. */
+static tomos_status put_axis(const FileRun *r)
+{
+	const tomos_prepared *p = r->prepared;
+	char *text;
+	if (!p->note)
+		return TOMOS_OK;
+	TRY(mem_printf(&text, "%s%s%s", p->note, p->warning ? "; warning: " : "",
+		p->warning ? p->warning : ""));
+	tomos_status status = tomos_file_set_text(r->file, "axis", text);
+	mem_free(text);
+	return status;
+}
+
 /* Writes the provenance of the volume: command, all options, version and geometry. */
 static tomos_status put_provenance(const FileRun *r)
 {
 	const tomos_job *job = r->job;
 	if (r->options.hu_count > 0 && strcmp(r->prepared->unit, "pixel") == 0)
-		TRY(job_say(job, "warning: the size of the pixels is not known, so the attenuation "
-				 "of water of the option 'hu' is taken per pixel; give the option "
-				 "'pixel'"));
+		TRY(job_warn(job, "the size of the pixels is not known, so the attenuation "
+				  "of water of the option 'hu' is taken per pixel; give the option "
+				  "'pixel'"));
 	TRY(output_put_grid(r));
 	TRY(tomos_file_set_text(r->file, "version", TOMOS_VERSION));
 	TRY(tomos_file_set_text(r->file, "method", r->method));
@@ -62,8 +76,7 @@ static tomos_status put_provenance(const FileRun *r)
 		TRY(tomos_file_set_text(r->file, "command", job->command));
 	if (job->recipe)
 		TRY(tomos_file_set_text(r->file, "recipe", job->recipe));
-	if (r->prepared->note)
-		TRY(tomos_file_set_text(r->file, "axis", r->prepared->note));
+	TRY(put_axis(r));
 	if (r->prepared->found)
 		TRY(tomos_file_set_text(r->file, "found", r->prepared->found));
 	return r->file->format->put ? put_geometry(r) : TOMOS_OK;
@@ -110,13 +123,13 @@ static tomos_status take_part(FileRun *r)
 	TRY(job_say(r->job, "resumed   %lld of %lld slices are done", (long long)r->done,
 		(long long)r->slices));
 	if (lost > 0)
-		TRY(job_say(r->job,
-			"warning: %lld slice%s of the earlier run %s damaged and will be "
+		TRY(job_warn(r->job,
+			"%lld slice%s of the earlier run %s damaged and will be "
 			"computed again",
 			(long long)lost, lost == 1 ? "" : "s", lost == 1 ? "is" : "are"));
 	if (unread > 0)
-		TRY(job_say(r->job,
-			"warning: %lld line%s of '%s' cannot be read; their slices will be "
+		TRY(job_warn(r->job,
+			"%lld line%s of '%s' cannot be read; their slices will be "
 			"computed again",
 			(long long)unread, unread == 1 ? "" : "s", r->journal.path));
 	return TOMOS_OK;
@@ -126,7 +139,7 @@ static tomos_status begin_part(FileRun *r, const Identity *identity)
 {
 	Frame frame;
 	if (r->journal.damage[0])
-		TRY(job_say(r->job, "warning: nothing is resumed, the work begins again: %s",
+		TRY(job_warn(r->job, "nothing is resumed, the work begins again: %s",
 			r->journal.damage));
 	TRY(journal_begin(&r->journal, identity));
 	TRY(create_part(r));

@@ -87,7 +87,8 @@ static tomos_status say_kept(tomos_prepared *p, unsigned kept)
 		"axis", "axis-row", "roll", "slant", "swivel", "source-detector"};
 	char list[80] = "";
 	mem_free(p->note);
-	p->note = NULL;
+	mem_free(p->warning);
+	p->note = p->warning = NULL;
 	for (int k = 0; k < POSE_COUNT; k++)
 		if (kept >> k & 1)
 			snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s",

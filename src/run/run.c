@@ -133,9 +133,8 @@ static tomos_status say_no_penalty(const FileRun *r)
 			strcmp(o->regulariser, "none") != 0;
 	if (!expected || o->strength != 0)
 		return TOMOS_OK;
-	return job_say(r->job,
-		"note: %s has no penalty without the option 'strength': plain least squares",
-		r->method);
+	return job_note(r->job,
+		"%s has no penalty without the option 'strength': plain least squares", r->method);
 }
 
 static tomos_status say_plan(const FileRun *r)
@@ -150,6 +149,7 @@ static tomos_status say_plan(const FileRun *r)
 		p->info.flats == 1 ? "" : "s", (long long)p->info.darks,
 		p->info.darks == 1 ? "" : "s"));
 	TRY(p->note ? job_say(r->job, "%s", p->note) : TOMOS_OK);
+	TRY(p->warning ? job_warn(r->job, "%s", p->warning) : TOMOS_OK);
 	TRY(p->found ? job_say(r->job, "%s", p->found) : TOMOS_OK);
 	TRY(job_say(r->job, "method    %s on %s", r->method, tomos_backend_describe(r->backend)));
 	TRY(r->by_why[0] ? job_say(r->job, "by        %s: %s", r->by.by, r->by_why) : TOMOS_OK);

@@ -25,6 +25,7 @@ struct tomos_prepared {
 	tomos_geometry *geometry;      /* after preparation */
 	char unit[UNIT_NAME];          /* of lengths: "mm", "pixel", "": not known */
 	char *note;                    /* how the axis was found, or NULL */
+	char *warning;                 /* of an axis that is uncertain, or NULL */
 	tomos_axis searched;           /* what the last search found; bytes 0: there was none */
 	bool find_scatter, find_hardening;
 	double hardening[HARDENING_TERMS]; /* found, in `prep` */
@@ -94,7 +95,12 @@ tomos_status job_take(tomos_job *job, const tomos_job *given);
 void report_publish(const tomos_job *job, const tomos_run_report *report);
 /* The output of a job that names none; to be freed. */
 tomos_status default_output(char **output, const char *scan);
-tomos_status job_say(const tomos_job *job, const char *format, ...) PRINTF_LIKE(2, 3);
+/* A line to the caller. */
+tomos_status job_tell(const tomos_job *job, tomos_level level, const char *format, ...)
+	PRINTF_LIKE(3, 4);
+#define job_say(job, ...) job_tell(job, TOMOS_FACT, __VA_ARGS__)
+#define job_note(job, ...) job_tell(job, TOMOS_NOTE, __VA_ARGS__)
+#define job_warn(job, ...) job_tell(job, TOMOS_WARNING, __VA_ARGS__)
 /* Warns about a file that is missing from a stack. */
 tomos_status job_say_gap(const tomos_job *job, const tomos_file *file);
 

@@ -71,16 +71,16 @@ static tomos_status say(const FileRun *r, const Edges *e)
 {
 	double share = 100 * e->edge / e->most;
 	if (r->prepared->columns < r->prepared->info.columns)
-		return job_say(r->job,
-			"warning: the option 'columns' %s cuts the object off: up to %.0f %% of "
+		return job_warn(r->job,
+			"the option 'columns' %s cuts the object off: up to %.0f %% of "
 			"the "
 			"largest value is left at the edge, so that values will be too high; for a "
 			"part of the object use all columns with the option 'size' and the option "
 			"'centre'%s",
 			r->options.columns, share,
 			r->iterates ? "" : ", or the option 'padding' ellipse");
-	return job_say(r->job,
-		"warning: the object is wider than the detector: up to %.0f %% of the largest "
+	return job_warn(r->job,
+		"the object is wider than the detector: up to %.0f %% of the largest "
 		"value "
 		"is left at the edge, so that values will be too high, most of all towards the "
 		"rim; "
@@ -134,8 +134,8 @@ static tomos_status say_bright(FileRun *r, const float *rows, int64_t count)
 	r->compared_flats = true;
 	if (!(sum < LEAST_MEAN * (double)numbers))
 		return TOMOS_OK;
-	return job_say(r->job,
-		"warning: the projections are %.3g times as bright as the flats on average, so "
+	return job_warn(r->job,
+		"the projections are %.3g times as bright as the flats on average, so "
 		"that values will be too low; are the flats those of this scan?",
 		exp(-sum / (double)numbers));
 }
@@ -183,8 +183,8 @@ tomos_status run_say_angles(const FileRun *r)
 	double covered, needed, degrees = 180 / 3.14159265358979323846;
 	const tomos_geometry *g = r->whole->geometry;
 	if (views_are_equal(g))
-		return job_say(r->job,
-			"warning: all %lld views have the same angle: nothing tells how deep in "
+		return job_warn(r->job,
+			"all %lld views have the same angle: nothing tells how deep in "
 			"the object a value belongs",
 			(long long)g->count);
 	if (r->iterates)
@@ -192,8 +192,8 @@ tomos_status run_say_angles(const FileRun *r)
 	TRY(tomos_geometry_cover(g, &covered, &needed));
 	if (covered >= 0.99 * needed)
 		return TOMOS_OK;
-	return job_say(r->job,
-		"warning: the views cover %.4g of %.4g degrees: values will be too low and edges "
+	return job_warn(r->job,
+		"the views cover %.4g of %.4g degrees: values will be too low and edges "
 		"smeared; an algebraic method may do better",
 		covered * degrees, needed * degrees);
 }

@@ -348,10 +348,10 @@ static void bad_rates_are_rejected(void **state)
 
 static char said[16384];
 
-static void hear(void *user, const char *line)
+static void hear(void *user, tomos_level level, const char *line)
 {
 	(void)user;
-	append_line(said, sizeof said, line);
+	append_line(said, sizeof said, level, line);
 }
 
 static void write_scan(const char *kind)
