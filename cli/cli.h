@@ -124,6 +124,7 @@ const char *row_values(const tomos_option *row); /* "a|b|c" of a choice, with re
 void name_shown(const char *name, char shown[64]); /* with '-' for '_' */
 char row_letter(const tomos_option *row);          /* 'o' of -o, or 0 */
 /* Its default as text; "" for none. */
+const char *row_text(const command *c, const tomos_option *row); /* what it does */
 void row_default(const command *c, int number, const tomos_option *row, char text[256]);
 
 /* Target of an option of kind ARRAY; the array comes first, as the library expects. */
@@ -339,6 +340,7 @@ void job_free(scan_job *j);
 /* Does the work with the prepared scan of the options and their backend. */
 int job_prepared(const settings *s, bool axis_later,
 	int (*work)(const settings *s, tomos_prepared *prepared, tomos_backend *backend));
+void prepared_say(const tomos_prepared *prepared); /* how its axis was found */
 void axis_say(const tomos_axis *axis, const tomos_geometry *scan);
 void prep_say(const tomos_prep_report *report);
 int info_kernels(void);

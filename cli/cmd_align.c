@@ -86,7 +86,7 @@ static int write_table(const settings *s, const alignment *a)
 	if (!file)
 		return failed(
 			"'%s' cannot be written; --overwrite replaces a file that exists", path);
-	fprintf(file, "view,columns,rows,roll\n");
+	fprintf(file, "view,shift-x,shift-y,roll\n");
 	for (int64_t i = 0; i < a->views; i++)
 		fprintf(file, "%lld,%.6g,%.6g,%.6g\n", (long long)i, a->curves[0][i],
 			a->curves[1][i], a->curves[2][i]);

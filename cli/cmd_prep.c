@@ -51,10 +51,7 @@ int cmd_prep(const settings *s)
 	const int64_t shape[3] = {tomos_geometry_count(scan), tomos_geometry_rows(scan),
 		tomos_geometry_columns(scan)};
 	DO(output_open(&out, s->output.output, &s->file, TOMOS_PROJECTIONS, shape));
-	if (tomos_prepared_note(prepared))
-		message_line(TOMOS_FACT, tomos_prepared_note(prepared));
-	if (tomos_prepared_warning(prepared))
-		message_line(TOMOS_WARNING, tomos_prepared_warning(prepared));
+	prepared_say(prepared);
 	DO(prepare_all(prepared, &data));
 	DO(output_range(&out, &data));
 	DO(lib(tomos_file_set_units(out.file, tomos_prepared_unit(prepared), NULL)));

@@ -105,12 +105,21 @@ int job_prepared(const settings *s, bool axis_later,
 	j.job.axis_later = axis_later;
 	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
 	DO(lib(tomos_prepared_open(&prepared, &j.job, progress_shown())));
+	prepared_say(prepared);
 	DO(work(s, prepared, backend));
 done:
 	tomos_prepared_close(prepared);
 	tomos_backend_close(backend);
 	job_free(&j);
 	return code;
+}
+
+void prepared_say(const tomos_prepared *prepared)
+{
+	if (tomos_prepared_note(prepared))
+		message_line(TOMOS_FACT, tomos_prepared_note(prepared));
+	if (tomos_prepared_warning(prepared))
+		message_line(TOMOS_WARNING, tomos_prepared_warning(prepared));
 }
 
 /* ---- the axis ------------------------------------------------------------------------------ */
@@ -136,12 +145,13 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 	say_opinion("pairs", axis->pairs);
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);
-	if (axis->at_edge)
-		warn("the axis may be outside the range %g to %g that was searched; set "
-		     "--axis-range",
-			axis->low, axis->high);
 	double from, to, step;
-	if (!tomos_axis_doubt(axis, &from, &to, &step))
+	bool doubt = tomos_axis_doubt(axis, &from, &to, &step);
+	if (axis->at_edge) /* slices about it would not show the axis */
+		warn("the axis may be outside the range %g to %g that was searched; give another "
+		     "one with --axis-range",
+			axis->low, axis->high);
+	if (!doubt || axis->at_edge)
 		return;
 	if (tilted) /* filtered back projection has no slices of it */
 		warn("the axis is uncertain; --axis sets it");

@@ -79,10 +79,22 @@ static bool same_name(const char *name, const char *word, size_t length)
 	return !name[length];
 }
 
-/* Whether a word is an option name of two words or more, which is unambiguous in a message. */
-static bool is_option(const char *word, size_t length)
+/* "pitch is 3; it must be ...": the first word of a message is what it is about. */
+static bool is_subject(const char *after)
 {
-	if (!memchr(word, '_', length) && !memchr(word, '-', length))
+	static const char *const verbs[] = {": ", " is ", " are ", " has ", " have ", " and "};
+	for (int i = 0; i < COUNT(verbs); i++)
+		if (strncmp(after, verbs[i], strlen(verbs[i])) == 0)
+			return true;
+	return false;
+}
+
+/* Whether a word is an option name: of two words or more, which is unambiguous in a message, or the
+ * subject of the message. */
+static bool is_option(const char *word, size_t length, bool first)
+{
+	if (!memchr(word, '_', length) && !memchr(word, '-', length) &&
+		!(first && is_subject(word + length)))
 		return false;
 	for (int number = 0; number < GROUP_COUNT; number++) {
 		group g = group_get(number);
@@ -124,7 +136,8 @@ static void as_typed(const char *message, char *text, size_t size)
 			length++;
 		bool begins = at == message || at[-1] == ' ' ||
 			      at[-1] == '('; /* not part of a file name */
-		bool option = begins && is_option(at, length) && used + length + 4 < size;
+		bool option =
+			begins && is_option(at, length, at == message) && used + length + 4 < size;
 		if (option)
 			used += (size_t)sprintf(text + used, "--");
 		for (size_t i = 0; i < (length ? length : 1) && used + 2 < size; i++, at++)

@@ -1,4 +1,5 @@
 /* Parses the command line into the settings, using the rows of the groups. */
+#include <ctype.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -94,6 +95,10 @@ static int set_size(char *base, const tomos_option *row, const char *option, con
 	int64_t bytes;
 	if (tomos_size_parse(text, &bytes) != TOMOS_OK)
 		return wrong_usage("--%s: %s", option, tomos_message());
+	if (bytes > 0 && bytes < 1 << 20 && isdigit((unsigned char)text[strlen(text) - 1]))
+		return wrong_usage("--%s: '%s' are bytes, as there is no unit; '%sM' are MiB, "
+				   "'%sG' GiB",
+			option, text, text, text);
 	memcpy(base + row->offset, &bytes, sizeof bytes);
 	return DONE;
 }

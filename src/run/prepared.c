@@ -149,7 +149,7 @@ static tomos_status say_wide_stripes(const tomos_prepared *p, const tomos_job *j
 	return job_warn(job,
 		"wavelet removes what is up to %lld columns wide, and of %lld columns "
 		"that is also the object: its values change; the option 'ring-levels' %lld "
-		"changes them less, and rings vo the least",
+		"changes them less, and the option 'rings' vo the least",
 		(long long)1 << levels, (long long)columns, (long long)fewer);
 }
 
@@ -201,6 +201,8 @@ static tomos_status open_into(
 	TRY(take_prep(p, job));
 	TRY(take_places(p));
 	TRY(check_counts(p));
+	TRY(scan_say_angle_unit(
+		p->scan, job)); /* before the search for the axis, which depends on them */
 	TRY(take_geometry(p, job, progress));
 	TRY(job->axis_later ? prepared_auto_check(p) : prepared_auto_find(p, progress));
 	TRY(say_unusual(p, job));

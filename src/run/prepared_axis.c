@@ -244,13 +244,25 @@ done:
 	return status;
 }
 
+/* A search that found nothing in the range that was given says so. */
+static tomos_status name_range(const tomos_prepared *p, tomos_status status)
+{
+	char why[400];
+	if (status != TOMOS_BAD_VALUE || p->axis.axis_range_count != 2)
+		return status;
+	snprintf(why, sizeof why, "%s", tomos_message());
+	return fail(status, "%s; columns %g to %g were searched, as the option 'axis-range' says",
+		why, p->axis_range[0], p->axis_range[1]);
+}
+
 tomos_status tomos_prepared_axis(tomos_prepared *p, tomos_backend *backend, int64_t row,
 	int64_t rows, tomos_axis *axis, const tomos_progress *progress)
 {
 	tomos_axis found = {.bytes = sizeof found};
 	TRY(struct_give(axis, &found, "tomos_axis"));
-	TRY(is_tilted(p->geometry) ? search_sums(p, backend, &found, progress)
-				   : search_rows(p, backend, row, rows, &found, progress));
+	TRY(name_range(p, is_tilted(p->geometry)
+				  ? search_sums(p, backend, &found, progress)
+				  : search_rows(p, backend, row, rows, &found, progress)));
 	TRY(move_axis(p, found.column, found.reversed));
 	in_columns_of_scan(p, &found);
 	p->searched = found;
@@ -278,11 +290,17 @@ static tomos_status warn_doubt(tomos_prepared *p, const tomos_axis *axis)
 	if (is_tilted(p->geometry))
 		return mem_printf(
 			&p->warning, "the axis is uncertain (%s); the option 'axis' sets it", list);
+	if (axis->at_edge)
+		return mem_printf(&p->warning,
+			"the axis may be outside the range %g to %g that was searched (%s); give "
+			"another one with the option 'axis-range', or the column with the option "
+			"'axis'",
+			axis->low, axis->high, list);
 	return mem_printf(&p->warning,
-		"the axis %s (%s); compare slices with 'tomos center %s --sweep %g:%g:%g' and "
+		"the axis is uncertain (%s); compare slices with 'tomos center %s --sweep "
+		"%g:%g:%g' and "
 		"the options of this run",
-		axis->at_edge ? "may be outside the range searched" : "is uncertain", list,
-		p->scan->path, from, fmin(to, last), step);
+		list, p->scan->path, from, fmin(to, last), step);
 }
 
 /* Where the midplane of a cone beam is empty, rows further away show the axis. */

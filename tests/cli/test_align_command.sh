@@ -31,6 +31,12 @@ for i in {0..23}; do echo "$((i % 2 ? 1 : -1))"; done > shifts.txt
 check "a scan with shifts" 0 align shifted.h5 --rounds 4 -o shifted.json --table shifted.csv
 awk -F, 'NR > 1 && (($2 > 0) != (NR % 2 == 0) || $2 * $2 < 0.5) { bad = 1 } END { exit bad || NR != 25 }' shifted.csv &&
 	ok "the table has the sign of --shift-x" || bad "sign of shifts: $(head -4 shifted.csv | tr '\n' ' ')"
+tail -n +2 shifted.csv | cut -d, -f2 > column.txt
+check "the table as a list" 0 prep shifted.h5 --shift-x @shifted.csv -o by_table.npy
+check "its column as a list" 0 prep shifted.h5 --shift-x @column.txt -o by_column.npy
+cmp -s by_table.npy by_column.npy && ok "the column of the option's name is read" || bad "shifts of a table"
+check "an option that the table lacks" 2 prep shifted.h5 --angles @shifted.csv -o x.npy
+has "names its columns" err "'shifted.csv' has the columns view,shift-x,shift-y,roll, and none is named 'angles'"
 
 "$tomos" project shepp-logan-2d-modified --geometry fan --columns 48 --views 40 --source-axis 5 \
 	--source-detector 8 --pixel 0.08 --samples 2 -o fan.h5 -q || exit 1
