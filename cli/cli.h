@@ -197,6 +197,8 @@ void say(const char *format, ...) PRINTF_LIKE(1, 2); /* to stdout, unless quiet 
 int interrupted(void);
 bool message_quiet(void);
 const char *message_command(void);
+/* Replaces option names of the library, source_axis, by those of the command, --source-axis. */
+void message_typed(const char *message, char *text, size_t size);
 void message_line(tomos_level level, const char *line); /* what a job of the library says */
 /* Lines on stderr, "note: ..." unless quiet, "warning: ..." always. */
 void note(const char *format, ...) PRINTF_LIKE(1, 2);

@@ -123,8 +123,7 @@ static size_t quoted_option(const char *at, char *text, size_t *used, size_t siz
 	return start + length + 1;
 }
 
-/* Replaces option names of the library, source_axis, by those of the command, --source-axis. */
-static void as_typed(const char *message, char *text, size_t size)
+void message_typed(const char *message, char *text, size_t size)
 {
 	size_t used = 0;
 	for (const char *at = message; *at && used + 4 < size;) {
@@ -162,7 +161,7 @@ int lib(tomos_status status)
 	if (status == TOMOS_CANCELLED)
 		return interrupted();
 	char message[2048];
-	as_typed(tomos_message(), message, sizeof message);
+	message_typed(tomos_message(), message, sizeof message);
 	add_hint(message, sizeof message);
 	return status == TOMOS_BAD_VALUE ? wrong_usage("%s", message) : failed("%s", message);
 }
@@ -192,7 +191,7 @@ void say(const char *format, ...)
 void message_line(tomos_level level, const char *line)
 {
 	char text[1024];
-	as_typed(line, text, sizeof text);
+	message_typed(line, text, sizeof text);
 	if (level == TOMOS_FACT)
 		say("%s\n", text);
 	else if (level == TOMOS_NOTE)

@@ -10,7 +10,7 @@ export class AxisPanel {
 	constructor(state, report) {
 		Object.assign(this, { state, report, scan: state.info.scan, slice: null, running: false });
 		const get = id => document.getElementById(`axis-${id}`);
-		for (const name of ["row", "value", "slider", "option", "note", "slice", "reset"])
+		for (const name of ["row", "value", "slider", "option", "note", "said", "slice", "reset"])
 			this[`${name}Box`] = get(name);
 		const { rows, columns, axis } = this.scan, reach = Math.max(10, Math.round(columns * 0.1));
 		this.rowBox.max = rows - 1;
@@ -54,14 +54,26 @@ export class AxisPanel {
 			return;
 		this.searched = true;
 		try {
-			const { axis, error, why } = await (await fetchReply("./axis")).json();
-			if (axis === null)
-				this.resetBox.title = `The axis was not found: ${why}`;
+			const reply = await (await fetchReply("./axis")).json();
+			this.say(reply);
+			if (reply.axis === null)
+				this.resetBox.title = `The axis was not found: ${reply.why}`;
 			else
-				this.found(Math.round(100 * axis) / 100, error);
+				this.found(Math.round(100 * reply.axis) / 100, reply.error);
 		} catch (error) {
 			this.report(error);
 		}
+	}
+
+	/* What the search did, beside the column. */
+	say({ axis, reversed, warning, why }) {
+		const lines = axis === null ? [`The axis was not found: ${why}`] : [];
+		if (reversed)
+			lines.push("The angles are negated, as by tomos recon: rays measured from both sides agree for the opposite direction of rotation only.");
+		if (warning)
+			lines.push(`Warning: ${warning}`);
+		this.saidBox.textContent = lines.join(" ");
+		this.saidBox.hidden = lines.length === 0;
 	}
 
 	found(axis, error) {
@@ -114,8 +126,13 @@ export class AxisPanel {
 	async request() {
 		if (this.running || !this.visible)
 			return;
-		const row = this.state.cross[1], { axis } = this;
 		this.running = true;
+		const searches = this.scan.point && !this.scan.axis_known && !this.searched;
+		if (searches) { /* which tells the direction of rotation, too */
+			this.noteBox.textContent = "searching for the axis…";
+			await this.find();
+		}
+		const row = this.state.cross[1], { axis } = this;
 		this.noteBox.textContent = this.slice ? "" : "reconstructing…";
 		try {
 			const reply = await fetchReply(`./slice?row=${row}&axis=${axis}`);
