@@ -67,6 +67,7 @@ export class AxisPanel {
 
 	/* What the search did, beside the column. */
 	say({ axis, reversed, warning, why }) {
+		this.reversed = reversed; /* with --axis tomos recon would take the angles as they are */
 		const lines = axis === null ? [`The axis was not found: ${why}`] : [];
 		if (reversed)
 			lines.push("The angles are negated, as by tomos recon: rays measured from both sides agree for the opposite direction of rotation only.");
@@ -112,7 +113,7 @@ export class AxisPanel {
 		this.state.set("axisColumn", this.axis, "axis");
 		this.valueBox.value = number(this.axis, 7);
 		/* tomos recon takes no --axis for a file that has its geometry. */
-		this.optionBox.textContent = `${this.scan.geometry ? "" : "--"}axis ${number(this.axis, 7)}`;
+		this.optionBox.textContent = `${this.scan.geometry ? "" : "--"}axis ${number(this.axis, 7)}${this.reversed ? " --reverse" : ""}`;
 		if (ask)
 			this.ask();
 	}
