@@ -237,7 +237,7 @@ static int unknown(const command *c, const char *name, size_t length)
 	commands_with(name, length, names, sizeof names);
 	if (names[0])
 		return wrong_usage(
-			"--%s is no option of this command; it is one of: %s", word, names);
+			"--%s is no option of this command; it is an option of: %s", word, names);
 	option_names(c, names, sizeof names);
 	const char *nearest = tomos_name_nearest(names, word);
 	if (nearest[0])
