@@ -82,7 +82,8 @@ static bool same_name(const char *name, const char *word, size_t length)
 /* "pitch is 3; it must be ...": the first word of a message is what it is about. */
 static bool is_subject(const char *after)
 {
-	static const char *const verbs[] = {": ", " is ", " are ", " has ", " have ", " and ", " '"};
+	static const char *const verbs[] = {
+		": ", " is ", " are ", " has ", " have ", " and ", " '"};
 	for (int i = 0; i < COUNT(verbs); i++)
 		if (strncmp(after, verbs[i], strlen(verbs[i])) == 0)
 			return true;
