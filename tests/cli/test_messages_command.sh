@@ -9,7 +9,7 @@ make convert scan.h5 scan.npy
 for i in {0..89}; do echo "$i" | awk '{ printf "%.9f\n", $1 * 3.14159265359 / 90 }'; done > radians.txt
 
 # Warnings are printed with --quiet, notes and results of the run are not.
-edge=(recon scan.npy --arc 180 --axis-range 40,45 --overwrite -o volume.npy)
+edge=(recon scan.npy --arc 180 --axis-range "40,45" --overwrite -o volume.npy)
 check "an axis beside the range" 0 "${edge[@]}"
 has "the axis is said" out "axis      column"
 has "the assumption is a note" err "note: no geometry in 'scan.npy'"
