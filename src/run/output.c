@@ -122,29 +122,66 @@ static tomos_status take_part(FileRun *r)
 	return TOMOS_OK;
 }
 
+/* A file with everything but its data, in the place of what an earlier run left. */
+static tomos_status make_part(FileRun *r)
+{
+	TRY(journal_clear(&r->journal));
+	TRY(create_part(r));
+	TRY(put_provenance(r));
+	return io_seal(r->file);
+}
+
 static tomos_status begin_part(FileRun *r, const Identity *identity)
 {
 	Frame frame;
 	if (r->journal.damage[0])
 		TRY(job_say(r->job, "warning: nothing is resumed, the work begins again: %s",
 			r->journal.damage));
+	if (!r->file)
+		TRY(make_part(r));
 	TRY(journal_begin(&r->journal, identity));
-	TRY(create_part(r));
-	TRY(put_provenance(r));
-	TRY(io_seal(r->file));
 	TRY(io_frame(r->file, &frame));
 	return journal_ready(&r->journal, &frame);
+}
+
+static tomos_status open_journal(FileRun *r, const Identity *identity)
+{
+	if (r->file_options.first_number < 0)
+		r->file_options.first_number = r->first_slice + (r->stacked ? r->first_row : 0);
+	TRY(journal_open(&r->journal, r->output, identity, r->options.resume != 0,
+		r->file_options.overwrite != 0));
+	r->lasting = true;
+	return TOMOS_OK;
+}
+
+/* Iterative methods create their output when they have computed some of it. The memory that writing
+ * may take follows from the plan, unless there is no limit. */
+static bool is_known_early(const FileRun *r)
+{
+	bool window = strcmp(r->file_options.type, "float32") == 0 ||
+		      r->file_options.window_count > 0;
+	return window && !r->iterates && !r->options.dry_run && r->options.ranks == 0 &&
+	       !r->options.resume && r->options.memory == 0 && comm_size(r->comm) == 1;
+}
+
+tomos_status output_begin_early(FileRun *r)
+{
+	bool left = false;
+	if (!is_known_early(r))
+		return TOMOS_OK;
+	TRY(journal_left(r->output, &left));
+	if (left)
+		return TOMOS_OK;
+	TRY(open_journal(r, NULL));
+	return make_part(r);
 }
 
 tomos_status output_create(FileRun *r)
 {
 	Identity identity = {.scan = 0};
-	if (r->file_options.first_number < 0)
-		r->file_options.first_number = r->first_slice + (r->stacked ? r->first_row : 0);
 	TRY(run_identity(r, &identity));
-	TRY(journal_open(&r->journal, r->output, &identity, r->options.resume != 0,
-		r->file_options.overwrite != 0));
-	r->lasting = true;
+	if (!r->file)
+		TRY(open_journal(r, &identity));
 	tomos_status status = r->journal.begun ? create_part(r) : TOMOS_OK;
 	if (status == TOMOS_BAD_FILE)
 		journal_damaged(&r->journal);

@@ -113,6 +113,7 @@ static tomos_status open_run(FileRun *r)
 	r->report->shape[1] = r->grid.n[1];
 	r->report->shape[2] = r->grid.n[0];
 	TRY(open_compare(r));
+	TRY(output_begin_early(r));
 	return opening_end(&r->opening, &r->backend);
 }
 
@@ -273,6 +274,7 @@ static void close_output(FileRun *r, tomos_status status)
 	(void)comm_sum(r->comm, &useless, 1);
 	bool kept = begun > 0 && !(useless > 0);
 	tomos_file_close(r->file);
+	r->file = NULL;
 	journal_close(&r->journal,
 		comm_rank(r->comm) == 0 && r->lasting && (status == TOMOS_OK || !kept));
 	if (!kept)
@@ -359,6 +361,8 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 		    : r.options.dry_run ? run_say_time(&r)
 					: execute(&r));
 done:
+	if (r.journal.descriptor >= 0) /* the output was created before something failed */
+		close_output(&r, status);
 	r.report->seconds = run_now() - r.begun - r.shown;
 	report_publish(r.job, r.report);
 	tomos_cancel_on(cancel); /* a run that was stopped has gone on without it */

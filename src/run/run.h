@@ -152,6 +152,8 @@ typedef struct {
 	int64_t length;   /* of the journal so far */
 } Journal;
 
+/* Whether an earlier run has left an incomplete output. */
+tomos_status journal_left(const char *output, bool *left);
 /* Rejects an output that exists and may not be replaced, one that another process is writing, and
  * to resume one that was begun with another identity. */
 tomos_status journal_open(Journal *journal, const char *output, const Identity *identity,
@@ -159,7 +161,9 @@ tomos_status journal_open(Journal *journal, const char *output, const Identity *
 /* For ranks above 0, when rank 0 has opened the journal: one of the rank's own, whose lines a later
  * run adds to that of rank 0. */
 tomos_status journal_join(Journal *journal, const char *output, int rank);
-/* Starts an empty one; what an earlier run left goes. */
+/* What an earlier run left goes. */
+tomos_status journal_clear(Journal *journal);
+/* The first line of an empty journal. The file under construction may be there already. */
 tomos_status journal_begin(Journal *journal, const Identity *identity);
 /* The file is there, but for its data. A run that was broken off before this is begun again. */
 tomos_status journal_ready(Journal *journal, const Frame *frame);
