@@ -69,6 +69,13 @@ static tomos_status put_provenance(const FileRun *r)
 	return r->file->format->put ? put_geometry(r) : TOMOS_OK;
 }
 
+/* Of the files of slices: that of the slice in the whole volume, which is part of the identity. */
+static void number_slices(FileRun *r)
+{
+	if (r->file_options.first_number < 0)
+		r->file_options.first_number = r->first_slice + (r->stacked ? r->first_row : 0);
+}
+
 static tomos_status create_part(FileRun *r)
 {
 	const int64_t shape[3] = {r->slices, r->grid.n[1], r->grid.n[0]};
@@ -146,8 +153,6 @@ static tomos_status begin_part(FileRun *r, const Identity *identity)
 
 static tomos_status open_journal(FileRun *r, const Identity *identity)
 {
-	if (r->file_options.first_number < 0)
-		r->file_options.first_number = r->first_slice + (r->stacked ? r->first_row : 0);
 	TRY(journal_open(&r->journal, r->output, identity, r->options.resume != 0,
 		r->file_options.overwrite != 0));
 	r->lasting = true;
@@ -172,6 +177,7 @@ tomos_status output_begin_early(FileRun *r)
 	TRY(journal_left(r->output, &left));
 	if (left)
 		return TOMOS_OK;
+	number_slices(r);
 	TRY(open_journal(r, NULL));
 	return make_part(r);
 }
@@ -179,6 +185,7 @@ tomos_status output_begin_early(FileRun *r)
 tomos_status output_create(FileRun *r)
 {
 	Identity identity = {.scan = 0};
+	number_slices(r);
 	TRY(run_identity(r, &identity));
 	if (!r->file)
 		TRY(open_journal(r, &identity));
