@@ -45,6 +45,9 @@ tomos_status mem_grow(void *list, int64_t count, int64_t *capacity, size_t size,
 tomos_status mem_text(char **out, const char *text);
 tomos_status mem_printf(char **out, const char *format, ...) PRINTF_LIKE(2, 3);
 void mem_free(void *pointer);
+/* Allocates the pages of a mapping that may be written to; false, with errno, if there are none, or
+ * (EINVAL) if the system cannot do this. */
+bool mem_populate(void *mapping, int64_t bytes);
 /* For tests. mem_fail_nth: the nth allocation from now on fails (0: none). mem_live: number of
  * blocks not yet freed. */
 void mem_fail_nth(int64_t nth);

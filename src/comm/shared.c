@@ -8,10 +8,6 @@
 #include <unistd.h>
 #include "comm/comm.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
-
 /* What a rank tells the others of its file. The inode shows that what they open is this one, since
  * processes in containers may have the same numbers. */
 typedef struct {
@@ -61,8 +57,7 @@ static bool map_offer(const Offer *offer, CommPart *part)
  * allocate them when they are written to. */
 static bool populate(const CommPart *part)
 {
-	return madvise(part->data, (size_t)part->bytes, MADV_POPULATE_WRITE) == 0 ||
-	       errno == EINVAL;
+	return mem_populate(part->data, part->bytes) || errno == EINVAL;
 }
 
 static bool map_all(const tomos_comm *c, const Offer *offers, CommShared *s)

@@ -7,7 +7,7 @@
 
 enum {
 	MOST_THREADS = 8,
-	LEAST_BYTES = 16 << 20, /* of a part that this is worth it for */
+	LEAST_BYTES = 16 << 20, /* of a part; files of smaller ones are written to */
 	LAYERS = 4,             /* that may be being written at a time */
 };
 
