@@ -64,7 +64,7 @@ static void take_large_pages(char *memory, int64_t bytes)
 
 bool mem_populate(void *mapping, int64_t bytes)
 {
-	enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE of Linux 5.14, which headers may lack */
+	enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE, which older headers lack */
 	return madvise(mapping, (size_t)bytes, POPULATE_WRITE) == 0;
 }
 
