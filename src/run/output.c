@@ -163,8 +163,8 @@ static tomos_status open_journal(FileRun *r, const Identity *identity)
  * may take follows from the plan, unless there is no limit. */
 static bool is_known_early(const FileRun *r)
 {
-	bool window = strcmp(r->file_options.type, "float32") == 0 ||
-		      r->file_options.window_count > 0;
+	bool window =
+		strcmp(r->file_options.type, "float32") == 0 || r->file_options.window_count > 0;
 	return window && !r->iterates && !r->options.dry_run && r->options.ranks == 0 &&
 	       !r->options.resume && r->options.memory == 0 && comm_size(r->comm) == 1;
 }

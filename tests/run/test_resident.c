@@ -336,6 +336,7 @@ static void shared_device(void **state)
 	tomos_backend_close(b);
 }
 
-#define TESTS(T) T(same_volumes), T(stages), T(limited), T(resumes), T(not_finite), T(encodes), \
-	T(shared_device)
+#define TESTS(T) \
+	T(same_volumes), T(stages), T(limited), T(resumes), T(not_finite), T(encodes), \
+		T(shared_device)
 TEST_MAIN(TESTS, make_counts, scratch_remove)

@@ -165,6 +165,7 @@ static void default_outputs(void **state)
 	assert_int_equal(tomos_job_output("", output, 9), TOMOS_BAD_VALUE);
 }
 
-#define TESTS(T) T(outputs), T(default_outputs), T(rejections), T(wrong_backend), T(wrong_scans), \
-	T(short_reads)
+#define TESTS(T) \
+	T(outputs), T(default_outputs), T(rejections), T(wrong_backend), T(wrong_scans), \
+		T(short_reads)
 TEST_MAIN(TESTS, make_sloped_scan, scratch_remove)
