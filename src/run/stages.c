@@ -44,15 +44,6 @@ static bool gate_wait(Gate *g, bool filling)
 	return there;
 }
 
-/* Until something was put, or nothing will be. */
-static void gate_first(Gate *g)
-{
-	pthread_mutex_lock(&g->lock);
-	while (!g->ended && g->put == 0)
-		pthread_cond_wait(&g->moved, &g->lock);
-	pthread_mutex_unlock(&g->lock);
-}
-
 void gate_move(Gate *g, bool filling)
 {
 	pthread_mutex_lock(&g->lock);
@@ -204,8 +195,7 @@ static void *write_stage(void *user)
 {
 	Stages *s = user;
 	tomos_cancel_on(s->cancel);
-	gate_first(&s->in); /* pinning memory while the first slab is read would delay it */
-	s->write_status = slab_open_writing(s->run);
+	s->write_status = slab_open_writing(s->run); /* while the first slab is computed */
 	for (int64_t i = 0; s->write_status == TOMOS_OK && gate_wait(&s->out, false); i++) {
 		const Turn *turn = &s->turns[i];
 		double start = run_now();
