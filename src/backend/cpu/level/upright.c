@@ -10,8 +10,9 @@
 
 enum {
 	ACROSS = 16,           /* detector columns per tile */
+	WIDE = 64,             /* voxels of a row that are copied at once */
 	TALL = 256,            /* rows of a tile */
-	SLAB_FLOATS = 1 << 20, /* a slab stays in the L3 cache */
+	SLAB_FLOATS = 3 << 19, /* a slab stays in the L3 cache; 16 planes of 256 x 256 voxels fit */
 	SCRATCH_FLOATS = 11 << 20
 };
 
@@ -98,24 +99,7 @@ static void fill_sides(const Slab *s)
 
 static int64_t slab_groups(const Slab *s)
 {
-	return parts(s->axis == 0 ? s->count : s->across, ACROSS);
-}
-
-/* A square of voxels to columns. Rows of the volume are read once, since rows of different slices
- * are often in the same set of the cache. */
-static void fill_square(const Slab *s, const float *from, int64_t wide, int64_t high, float **to)
-{
-	const Box *box = &s->what->box;
-	int64_t slice = (box->high[0] - box->low[0]) * (box->high[1] - box->low[1]);
-	float rows[ACROSS][ACROSS];
-	for (int64_t z = 0; z < high; z++)
-		if (wide == ACROSS) /* of a size that compilers know */
-			memcpy(rows[z], from + z * slice, sizeof rows[z]);
-		else
-			memcpy(rows[z], from + z * slice, (size_t)wide * sizeof **rows);
-	for (int64_t x = 0; x < wide; x++)
-		for (int64_t z = 0; z < high; z++)
-			to[x][z] = rows[z][x];
+	return parts(s->axis == 0 ? s->count : s->across, WIDE);
 }
 
 /* Copies columns of voxels (along z) to the slab, ACROSS neighbours along x at a time: each row of
@@ -126,20 +110,18 @@ static void fill_columns(void *user, int64_t index)
 	const Box *box = &s->what->box;
 	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
 	int64_t low = s->axis == 0 ? s->first : 0, y = index / slab_groups(s);
-	int64_t first = low + index % slab_groups(s) * ACROSS;
-	int64_t end = min64(first + ACROSS, low + (s->axis == 0 ? s->count : s->across));
+	int64_t first = low + index % slab_groups(s) * WIDE;
+	int64_t end = min64(first + WIDE, low + (s->axis == 0 ? s->count : s->across));
 	y += s->axis == 0 ? 0 : s->first;
-	float *to[ACROSS];
 	for (int64_t x = first; x < end; x++) {
-		to[x - first] = slab_column(s, x, y) + PAD;
-		memset(to[x - first] - PAD, 0, (size_t)s->stride * sizeof(float));
+		float *column = slab_column(s, x, y);
+		memset(column, 0, PAD * sizeof *column);
+		memset(column + PAD + s->tall, 0,
+			(size_t)(s->stride - PAD - s->tall) * sizeof *column);
 	}
-	for (int64_t z = 0; z < s->tall; z += ACROSS) {
-		const float *from = s->what->volume + (z * ny + y) * nx + first;
-		fill_square(s, from, end - first, min64(ACROSS, s->tall - z), to);
-		for (int64_t x = 0; x < end - first; x++)
-			to[x] += ACROSS;
-	}
+	int64_t apart = (s->axis == 0 ? s->across + 2 : 1) * s->stride;
+	transpose_rows(s->what->volume + y * nx + first, nx * ny, slab_column(s, first, y) + PAD,
+		apart, s->tall, end - first, nx - first);
 }
 
 /* Where the detector columns of a tile cross a plane, and the rows [from, to) that are then beside
@@ -288,6 +270,7 @@ static tomos_status upright_forward(const ProjectRequest *what)
 		int64_t planes = axis_used(what, s.axis) ? box->high[s.axis] - box->low[s.axis] : 0;
 		s.across = box->high[1 - s.axis] - box->low[1 - s.axis];
 		int64_t most = max64(1, SLAB_FLOATS / ((s.across + 2) * s.stride));
+		most = most > LANES ? most / LANES * LANES : most;
 		for (s.first = 0; s.first < planes; s.first += s.count) {
 			s.count = min64(most, planes - s.first);
 			fill_sides(&s);
