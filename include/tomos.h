@@ -561,7 +561,8 @@ TOMOS_API double tomos_machine_bound(
 TOMOS_API const char *tomos_rate_name(tomos_rate rate); /* "memory", "link", ... */
 TOMOS_API const char *tomos_backend_names(void);        /* "auto|cpu|..." */
 TOMOS_API const char *tomos_projector_names(void);      /* "joseph|line|..." */
-TOMOS_API tomos_status tomos_set_threads(int threads);  /* 0: all cores */
+/* 0: all cores that the process may use; of several ranks on a machine, a share of them. */
+TOMOS_API tomos_status tomos_set_threads(int threads);
 TOMOS_API int tomos_threads(void);
 
 /* ---- ranks -------------------------------------------------------------------------------- */
@@ -947,9 +948,10 @@ typedef struct tomos_run_report {
 	int64_t limiting;
 	double expected_seconds; /* dry run with the option `ranks` */
 	/* Several ranks: slices, slabs, bytes and updates are those of all, times those of the
-	 * slowest. sent_bytes: messages between ranks, without the numbers that sums consist of. */
+	 * slowest. sent_bytes: messages between ranks, without the numbers that sums consist of;
+	 * shared_bytes: what ranks read of others in memory that they share, without a message. */
 	int64_t ranks;
-	double sent_bytes;
+	double sent_bytes, shared_bytes;
 } tomos_run_report;
 
 /* A job's projections: line integrals and their geometry. */
@@ -1134,6 +1136,8 @@ typedef struct tomos_cost {
 	int64_t limiting;                           /* the longest stage */
 	double read_bytes, sent_bytes, written_bytes; /* of all ranks together */
 	double data_bytes; /* of a rank's part of the volume and of the projections, as floats */
+	double shared_bytes; /* of all ranks: read in the memory that those of a node share */
+	double balance;      /* updates of the rank that has most, relative to the mean of all */
 } tomos_cost;
 
 /* Models tomos_run with 1 to 65536 ranks: the work of the rank that has most of it, at these rates.

@@ -70,6 +70,10 @@ void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *
 tomos_status parallel_each(int64_t count, int threads,
 	tomos_status (*task)(void *user, int64_t index), void *user, const char *what);
 
+/* The cores of this process among the ranks of its machine, and the number of threads where neither
+ * the caller nor TOMOS_THREADS sets one. 0: all cores that the process may use. */
+void threads_share(int cores);
+
 /* Rejects a value of TOMOS_THREADS that is not a number of threads, unless the caller has set the
  * number. */
 tomos_status threads_check(void);

@@ -111,8 +111,8 @@ const char *run_default_method(const tomos_geometry *scan); /* where none is nam
 
 /* ---- the plan ----------------------------------------------------------------------------- */
 
-ShareRule run_share_rule(
-	const FileRun *run); /* stacked, iterates and iterative.in_groups are set */
+/* stacked, iterates and iterative.in_groups are set. */
+ShareRule run_share_rule(const FileRun *run, int64_t ranks);
 void slab_rows(const FileRun *run, Slab *slab); /* those that its slices need */
 /* Slabs of run->share. */
 tomos_status run_plan(FileRun *run);

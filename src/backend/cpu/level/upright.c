@@ -12,7 +12,7 @@ enum {
 	ACROSS = 16,           /* detector columns per tile */
 	WIDE = 64,             /* voxels of a row that are copied at once */
 	TALL = 256,            /* rows of a tile */
-	SLAB_FLOATS = 3 << 19, /* a slab stays in the L3 cache; 16 planes of 256 x 256 voxels fit */
+	SLAB_FLOATS = 1 << 21, /* a slab stays in the L3 cache */
 	SCRATCH_FLOATS = 11 << 20
 };
 
@@ -179,10 +179,15 @@ static void give_tile(const Slab *s, int64_t view, const Window *tile, float (*s
 	for (int64_t c = tile->low[0]; c < tile->high[0]; c++)
 		upright_lengths(plan, k, c, tile->low[1], tile->high[1] - tile->low[1],
 			sums[c - tile->low[0]]);
-	for (int64_t r = tile->low[1]; r < tile->high[1]; r++)
-		for (int64_t c = tile->low[0]; c < tile->high[0]; c++)
-			image[r * plan->model.columns + c] +=
-				sums[c - tile->low[0]][r - tile->low[1]];
+	for (int64_t first = tile->low[1]; first < tile->high[1]; first += ACROSS) {
+		float rows[ACROSS][ACROSS];
+		transpose_rows(&sums[0][first - tile->low[1]], TALL, rows[0], ACROSS, ACROSS,
+			ACROSS, ACROSS);
+		for (int64_t r = first; r < min64(first + ACROSS, tile->high[1]); r++)
+			for (int64_t c = tile->low[0]; c < tile->high[0]; c++)
+				image[r * plan->model.columns + c] +=
+					rows[r - first][c - tile->low[0]];
+	}
 }
 
 /* Adds two planes, or the last one, to the rows of detector column c. */
@@ -270,7 +275,6 @@ static tomos_status upright_forward(const ProjectRequest *what)
 		int64_t planes = axis_used(what, s.axis) ? box->high[s.axis] - box->low[s.axis] : 0;
 		s.across = box->high[1 - s.axis] - box->low[1 - s.axis];
 		int64_t most = max64(1, SLAB_FLOATS / ((s.across + 2) * s.stride));
-		most = most > LANES ? most / LANES * LANES : most;
 		for (s.first = 0; s.first < planes; s.first += s.count) {
 			s.count = min64(most, planes - s.first);
 			fill_sides(&s);
@@ -284,4 +288,4 @@ static tomos_status upright_forward(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_upright) = {
-	upright_applies, {upright_forward, LEVEL(upright_back)}, NULL};
+	upright_applies, {upright_forward, LEVEL(upright_back)}, NULL, true};

@@ -90,8 +90,8 @@ static inline Crossings upright_cross(const Uprights *up, vd k, const Box *box, 
 	return c;
 }
 
-/* to[x][y] = from[y][x] for `high` rows of `wide` floats; rows of `from` have `there` floats or more
- * that may be read. */
+/* to[x][y] = from[y][x] for `high` rows of `wide` floats; rows of `from` have at least `there`
+ * floats that may be read. */
 static inline void transpose_rows(const float *from, int64_t from_stride, float *to,
 	int64_t to_stride, int64_t high, int64_t wide, int64_t there)
 {
@@ -102,10 +102,9 @@ static inline void transpose_rows(const float *from, int64_t from_stride, float 
 			float *target = to + x * to_stride + y;
 			vf v[LANES];
 			if (rows < LANES || there - x < LANES) {
-				for (int64_t i = 0; i < columns; i++)
-					for (int64_t j = 0; j < rows; j++)
-						target[i * to_stride + j] =
-							square[j * from_stride + i];
+				for (int64_t i = 0; i < columns * rows; i++)
+					target[i / rows * to_stride + i % rows] =
+						square[i % rows * from_stride + i / rows];
 				continue;
 			}
 			for (int l = 0; l < LANES; l++)

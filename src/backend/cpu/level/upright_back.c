@@ -190,6 +190,7 @@ static void give_tile(const Tile *tile)
 	const Box *box = &tile->pass->what->box;
 	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
 	const int64_t *low = tile->box.low, *high = tile->box.high;
+	bool add = tile->pass->first > 0 || !tile->pass->what->overwrite;
 	float rows[SIDE][SIDE]; /* [z][x] */
 	for (int64_t first = low[2]; first < high[2]; first += SIDE)
 		for (int64_t y = low[1]; y < high[1]; y++) {
@@ -200,7 +201,7 @@ static void give_tile(const Tile *tile)
 					    ((z - box->low[2]) * ny + y - box->low[1]) * nx -
 					    box->low[0];
 				for (int64_t x = low[0]; x < high[0]; x++)
-					to[x] += rows[z - first][x - low[0]];
+					to[x] = (add ? to[x] : 0) + rows[z - first][x - low[0]];
 			}
 		}
 }
@@ -210,9 +211,7 @@ static void tile_back(void *user, int64_t index)
 	const Pass *pass = user;
 	const Box *box = &pass->what->box;
 	const int64_t size[3] = {SIDE, SIDE, TALL};
-	Tile tile;
-	memset(&tile, 0, sizeof tile);
-	tile.pass = pass;
+	Tile tile = {.pass = pass};
 	for (int a = 0; a < 3; a++) {
 		int64_t many = parts(box->high[a] - box->low[a], size[a]);
 		tile.box.low[a] = box->low[a] + index % many * size[a];
