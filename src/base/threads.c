@@ -39,8 +39,9 @@ static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
 static Loop *loops;                   /* open loops */
 static _Atomic uint64_t round_number; /* number of loops so far */
 static int workers, wanted_workers, sleeping_workers;
-static _Atomic int threads_wanted; /* 0: not set */
-static _Atomic int core_share;     /* of this process among the ranks of a machine; 0: one rank */
+static _Atomic int threads_wanted;  /* 0: not set */
+static _Atomic int core_share;      /* of this process among the ranks of a machine; 0: one rank */
+static _Atomic int threads_default; /* 0: not known yet */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local const tomos_cancel *cancel_flag;
 static _Thread_local int cancel_depth; /* nesting depth of cancel_begin */
@@ -378,22 +379,20 @@ tomos_status tomos_set_threads(int threads)
 	if (threads == 0)
 		TRY(asked_check());
 	threads_wanted = threads;
+	threads_default = 0;
 	return TOMOS_OK;
 }
 
 void threads_share(int cores)
 {
 	core_share = cores;
+	threads_default = 0;
 }
 
 int tomos_threads(void)
 {
-	static _Atomic int known[2]; /* the share, and the number that follows from it */
-	if (threads_wanted > 0)
-		return threads_wanted;
-	if (known[1] == 0 || known[0] != core_share) {
-		known[0] = core_share;
-		known[1] = default_threads();
-	}
-	return known[1];
+	int count = threads_wanted > 0 ? threads_wanted : threads_default;
+	if (count == 0)
+		threads_default = count = default_threads();
+	return count;
 }
