@@ -16,7 +16,7 @@ typedef struct {
 	ConeArc arc;
 	ConeObject object;
 	double noise;   /* relative to the norm of the projections */
-	bool tilted;    /* rotations of the detector, and a midplane beside the middle row */
+	double tilted;  /* 1: rotations of the detector by some degrees, and a midplane beside the middle row */
 	double offset;  /* most columns of the axis from the middle */
 	double degrees; /* of the arc; 0: what ARC_SHORT or a full turn needs */
 	double fan;     /* degrees on either side; 0: drawn */
@@ -81,7 +81,7 @@ static inline void drawn_pose(ConeScene *s, double *reach)
 	if (s->fan > 0)
 		s->detector = 0.5 * n / tan(s->fan * M_PI / 180);
 	s->source = s->detector / draw(s, 1.3, 5);
-	double offset = draw(s, -1, 1) * s->offset, degree = s->tilted ? M_PI / 180 : 0;
+	double offset = draw(s, -1, 1) * s->offset, degree = s->tilted * M_PI / 180;
 	if (s->arc == ARC_OFFSET)
 		offset = (draw(s, -1, 1) < 0 ? -0.32 : 0.32) * n + 0.5 * offset;
 	const double pose[POSE_COUNT] = {middle + offset,
