@@ -139,6 +139,10 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 	say_opinion("pairs", axis->pairs);
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);
+	if (axis->constant > 0)
+		note("note: %lld columns have the same value in all views (dead pixels, or a "
+		     "frame) and were replaced for this search\n",
+			(long long)axis->constant);
 	if (axis->at_edge)
 		note("warning: the axis may be outside the range %g to %g that was searched; set "
 		     "--axis-range\n",

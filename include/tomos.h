@@ -871,6 +871,9 @@ typedef struct tomos_axis {
 	 * columns score_first + i score_step; of many positions the best of neighbours. */
 	int64_t scores;
 	double score_first, score_step, score[TOMOS_AXIS_SCORES];
+	/* Columns of a row that have the same value in all views (dead pixels, a frame): replaced
+	 * for the search. */
+	int64_t constant;
 } tomos_axis;
 
 /* Parallel rays: from line integrals of one row or more (a few near the middle suffice) and the

@@ -140,19 +140,21 @@ static tomos_status choose(Search *s)
 		return TOMOS_OK;
 	}
 	given.after = nominal.pairs;
-	if (!isfinite(given.error[POSE_AXIS])) /* its row has no pairs */
+	/* Its row may have no pairs, or others than the rows beside it. */
+	if (!isfinite(given.error[POSE_AXIS]) || (!s->planes && alone > given.error[POSE_AXIS]))
 		given.error[POSE_AXIS] = alone;
 	*s = given;
 	return TOMOS_OK;
 }
 
-/* Where neither pairs nor planes agree, nor better than with what was given, the axis is known no
- * better than pairs are apart; if they are not alike at all, nothing is determined, and the axis is
+/* Where neither pairs nor planes agree, the axis is known no better than pairs are apart; if they are not alike at all, nothing is determined, and the axis is
  * the likeliest one of the search. */
 tomos_status search_accept(Search *s)
 {
 	TRY(choose(s));
-	if (s->agree || s->better || (s->planes && !s->doubt))
+	if (s->doubt && !s->planes && !(s->agree && s->better)) /* perhaps the other direction */
+		s->error[POSE_AXIS] = NAN;
+	if (s->agree || (s->planes && (s->better || !s->doubt)))
 		return TOMOS_OK;
 	s->error[POSE_AXIS] = hypot(s->error[POSE_AXIS], s->apart);
 	for (int k = 0; k < POSE_COUNT && s->after > NOTHING; k++) {

@@ -102,6 +102,7 @@ typedef struct {
 	bool metal;                /* metal artefacts are reduced, in host memory */
 	bool truncated;            /* reported: the object is wider than the detector */
 	bool compared_flats;       /* with the projections, and reported where they are darker */
+	bool compared_columns;     /* over the views, and reported where they do not vary */
 	bool stopped;              /* cancelled, with a whole iterate in the volume */
 	tomos_file *compare;       /* the volume that the result is compared with, or NULL */
 } FileRun;

@@ -1,7 +1,8 @@
 /* What the prepared rows of slabs say about the scan, reported once: objects wider than the
- * detector, and flats that are darker than the projections. */
+ * detector, flats that are darker than the projections, and columns that do not vary. */
 #include <string.h>
 #include "backend/backend.h"
+#include "prep/constant.h"
 #include "run/run_parts.h"
 
 #define MOST_AT_EDGE 0.06 /* of the largest value: less is taken for air */
@@ -140,6 +141,24 @@ static tomos_status say_bright(FileRun *r, const float *rows, int64_t count)
 		exp(-sum / (double)numbers));
 }
 
+/* Dead columns, and those behind a frame; ring removal replaces them. */
+static tomos_status say_constant(FileRun *r, float *rows, int64_t count)
+{
+	int64_t columns = r->prepared->geometry->columns;
+	const tomos_array array = tomos_array_of(rows, count, 1, columns);
+	float *scratch;
+	TRY(mem_alloc(&scratch, 2 * columns, sizeof *scratch, "ranges of columns"));
+	int64_t found = constant_columns(&array, 0, scratch);
+	mem_free(scratch);
+	r->compared_columns = true;
+	if (found == 0)
+		return TOMOS_OK;
+	return job_say(r->job,
+		"warning: %lld of %lld columns have the same value in all views (dead pixels, or a "
+		"frame) and will make rings; the option 'rings' vo replaces them",
+		(long long)found, (long long)columns);
+}
+
 tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, int64_t lines)
 {
 	const tomos_geometry *g = r->prepared->geometry;
@@ -149,7 +168,8 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 	TRY(wanted(r, &yes));
 	bool flats = r->job->say && !r->compared_flats && r->prepared->info.flats > 0 &&
 		     prepared_are_counts(r->prepared) && prepared_are_integrals(r->prepared);
-	if (!yes && !flats)
+	bool constant = r->job->say && !r->compared_columns;
+	if (!yes && !flats && !constant)
 		return TOMOS_OK;
 	TRY(mem_alloc(&rows, count * g->columns, sizeof *rows, "rows of some views"));
 	tomos_status status = take_rows(r, data, lines, slab->rows / 2, count, rows);
@@ -157,6 +177,8 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 		status = say_bright(r, rows, count);
 	if (status == TOMOS_OK && yes)
 		status = say_edges(r, rows, count);
+	if (status == TOMOS_OK && constant)
+		status = say_constant(r, rows, count);
 	mem_free(rows);
 	return status;
 }
