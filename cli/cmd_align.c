@@ -133,6 +133,18 @@ done:
 	return code;
 }
 
+/* The axis and the direction of rotation that motions are relative to, and what makes them
+ * uncertain. */
+static void say_given(const tomos_prepared *prepared, const alignment *a)
+{
+	const char *searched = tomos_prepared_note(prepared);
+	say("%s\n", searched ? searched : "axis and direction of rotation: as given");
+	if (tomos_align_cut(&a->data))
+		note("warning: the object goes on beyond the first or last row: slices are added "
+		     "for what moves in and out of view, and shifts along the rows are less "
+		     "certain\n");
+}
+
 static int align(const settings *s, tomos_prepared *prepared, tomos_backend *backend)
 {
 	const tomos_geometry *g = tomos_prepared_geometry(prepared);
@@ -143,6 +155,8 @@ static int align(const settings *s, tomos_prepared *prepared, tomos_backend *bac
 	DO(alignment_new(&a, g));
 	DO(lib(tomos_prepared_read(
 		prepared, 0, a.data.shape[1], a.data.data, NULL, progress_shown())));
+	progress_clear();
+	say_given(prepared, &a);
 	DO(lib(tomos_align(
 		backend, &grid, g, &a.data, a.motions, a.poses, &s->align, progress_shown())));
 	progress_clear();

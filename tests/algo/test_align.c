@@ -47,6 +47,27 @@ static void shifts_laminography(void **state)
 	shifts_of("laminography");
 }
 
+/* Half as many rows as the object is high: what moves in and out of view is not taken for motion. */
+static void cut_object(void **state)
+{
+	(void)state;
+	Scene s = {.size = 32, .rows = 16, .views = 60, .noise = 0.02, .shift = 2};
+	tomos_align_options o = tomos_align_defaults();
+	double error[4];
+	scene_open(&s, "cone", "random");
+	assert_true(tomos_align_cut(&s.b));
+	if (!case_slow()) {
+		scene_align(&s, &o);
+		scene_errors(&s, error);
+		assert_true(error[0] < 0.05 && error[1] < 0.05);
+	}
+	scene_free(&s);
+	s = scene_of("cone", 32, 2, 0);
+	assert_false(tomos_align_cut(&s.b));
+	assert_false(tomos_align_cut(NULL));
+	scene_free(&s);
+}
+
 /* Noise alone leaves 0.0085 degrees of such a detector where the object is known, and about 0.016
  * where it is not. */
 static void rolls_of(const char *kind)
@@ -129,5 +150,5 @@ static void rejections(void **state)
 
 #define TESTS(T) \
 	T(shifts_parallel), T(shifts_cone), T(shifts_laminography), T(rolls_parallel), \
-		T(rolls_cone), T(poses), T(rejections)
+		T(rolls_cone), T(cut_object), T(poses), T(rejections)
 TEST_MAIN(TESTS, open_backend, close_backend)

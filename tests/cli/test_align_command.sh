@@ -11,6 +11,8 @@ there views.json
 there motion.csv
 there motion.png
 has "the shifts are printed" out "columns and"
+has "the axis that was given" out "as given"
+grep -q "beyond the first" err && bad "an object within the rows is called cut" || ok "an object within the rows"
 awk -F, 'NR > 1 && ($2 > 0.3 || $2 < -0.3 || $3 > 0.3 || $3 < -0.3) { bad = 1 } END { exit bad || NR != 25 }' \
 	motion.csv && ok "views that were not moved stay where they are" || bad "motion of a still scan"
 check "the views are read by recon" 0 recon still.h5 --views-file views.json --method cgls --iterations 2 -o volume.h5
@@ -22,6 +24,12 @@ check "no output" 2 align still.h5
 check "a table that exists" 1 align still.h5 -o other.json --table motion.csv
 absent other.json
 check "rounds below 1" 2 align still.h5 -o other.json --rounds 0
+"$tomos" project shepp-logan-modified --geometry parallel --columns 32 --rows 12 --views 24 --arc 360 \
+	--pixel 0.07 --samples 2 -o low.h5 -q || exit 1
+"$tomos" convert low.h5 low.npy -q || exit 1
+check "some rows of the object" 0 align low.npy --geometry parallel --arc 360 --rounds 1 -o cut.json
+has "the axis that was found" out "axis      column 15."
+has "an object that is cut off" err "the object goes on beyond the first or last row"
 check "roll" 0 align still.h5 --rounds 1 --fit-roll -o other.json -q
 there other.json
 

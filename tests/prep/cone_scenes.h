@@ -20,6 +20,7 @@ typedef struct {
 	double offset;  /* most columns of the axis from the middle */
 	double degrees; /* of the arc; 0: what ARC_SHORT or a full turn needs */
 	double fan;     /* degrees on either side; 0: drawn */
+	int64_t solids; /* small ones; 0: 14, rods 6 */
 	/* Results: */
 	double pose[POSE_COUNT], source, detector;
 	tomos_geometry *geometry; /* the true one */
@@ -60,6 +61,7 @@ static inline tomos_phantom *drawn_object(ConeScene *s, double radius)
 {
 	tomos_ellipsoid list[24];
 	int64_t count = 0, solids = s->object == OBJECT_RODS ? 6 : 14;
+	solids = s->solids > 0 ? s->solids : solids;
 	if (s->object == OBJECT_SOLIDS || s->object == OBJECT_WIDE)
 		list[count++] = (tomos_ellipsoid){{0.05 * radius, -0.03 * radius, 0.02 * radius},
 			{0.9 * radius, 0.8 * radius, 0.85 * radius}, {0.3, 0.2, 0.1}, 0.3};

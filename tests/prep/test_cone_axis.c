@@ -238,6 +238,7 @@ static void test_pose_arcs(void **state)
 		for (int k = POSE_AXIS; k <= POSE_ROLL; k++)
 			printf("  arc %d value %d: %.4f, true %.4f, standard error %.4f\n",
 				(int)s.arc, k, pose.value[k], s.pose[k], pose.error[k]);
+		printf("  contradiction %.3f, before %.3f\n", pose.after, pose.before);
 		assert_true(fabs(pose.value[POSE_AXIS] - s.pose[POSE_AXIS]) < 0.05);
 		assert_true(fabs(pose.value[POSE_ROW] - s.pose[POSE_ROW]) < cases[i].row);
 		assert_true(fabs(pose.value[POSE_ROLL] - s.pose[POSE_ROLL]) < cases[i].roll);
