@@ -724,8 +724,8 @@ TOMOS_API tomos_status tomos_pose_change(const double *poses, int64_t count, dou
 TOMOS_API tomos_status tomos_align(tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, const tomos_array *projections, double *motions, double *poses,
 	const tomos_align_options *options, const tomos_progress *progress);
-/* 1: the object goes on beyond the first or last row. tomos_align then adds slices at both ends of the
- * grid for what moves in and out of view, and its shifts along the rows are less certain. */
+/* 1: the object goes on beyond the first or last row. tomos_align then adds slices at both ends of
+ * the grid for what moves in and out of view, and its shifts along the rows are less certain. */
 TOMOS_API int tomos_align_cut(const tomos_array *projections);
 
 /* ---- stored matrices ---------------------------------------------------------------------- */

@@ -122,8 +122,8 @@ static LineState plane_in(const Planes *p, const Trace *t, const LinePlace *plac
 	*value = t->sign * t->factor * here;
 	for (int k = 0; k < CHANGES; k++) {
 		double gain = t->gains[k] - t->factor * p->moves[k].far / p->lines->detector.far;
-		change[k] = t->sign *
-			    (by_angle * t->turns[k] + by_offset * t->slides[k] + gain * here);
+		change[k] =
+			t->sign * (by_angle * t->turns[k] + by_offset * t->slides[k] + gain * here);
 	}
 	return LINE_MEASURED;
 }

@@ -184,8 +184,7 @@ static void sharpen_view(const void *user, int64_t view, float *scratch)
 
 tomos_status coarse_sharpen(const Coarse *c)
 {
-	return pieces_each(
-		c->orbit.views, (c->orbit.rows + 2) * c->orbit.columns, sharpen_view, c);
+	return pieces_each(c->orbit.views, (c->orbit.rows + 2) * c->orbit.columns, sharpen_view, c);
 }
 
 void coarse_pose(const Coarse *c, const double pose[POSE_COUNT], double out[POSE_COUNT])

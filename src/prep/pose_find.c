@@ -8,7 +8,7 @@
 
 enum { ROUNDS = 2, MOST_STEPS = 5, MOST_COLUMNS = 512 };
 #define LONGEST_AXIS 0.03 /* of the columns, of a step of the axis */
-#define DOUBT 0.03 /* of the rows: error of a row that is not determined */
+#define DOUBT 0.03        /* of the rows: error of a row that is not determined */
 #define LIKELY 0.1 /* scale of a detector, from pairs of a row that may not be the midplane */
 /* Errors of what all rows give, in averaged pixels: of the row, and at the edge of the detector. */
 #define COMMON_REST 0.5

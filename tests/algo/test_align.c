@@ -47,7 +47,7 @@ static void shifts_laminography(void **state)
 	shifts_of("laminography");
 }
 
-/* Half as many rows as the object is high: what moves in and out of view is not taken for motion. */
+/* An object higher than the detector: what moves in and out of view is not taken for motion. */
 static void cut_object(void **state)
 {
 	(void)state;

@@ -16,7 +16,7 @@ typedef struct {
 	ConeArc arc;
 	ConeObject object;
 	double noise;   /* relative to the norm of the projections */
-	double tilted;  /* 1: rotations of the detector by some degrees, and a midplane beside the middle row */
+	double tilted;  /* factor of rotations of the detector, and of how far its row is off */
 	double offset;  /* most columns of the axis from the middle */
 	double degrees; /* of the arc; 0: what ARC_SHORT or a full turn needs */
 	double fan;     /* degrees on either side; 0: drawn */
