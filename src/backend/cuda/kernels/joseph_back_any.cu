@@ -102,11 +102,12 @@ template <int OFFSET> static __device__ __forceinline__ void add_shared(unsigned
 }
 
 /* A sample of a ray adds to a tile, rays that are rotations of it to the rotated tiles. */
-template <class Tile, int A, int AT, int PARTS>
+template <class Tile, int A, int PLANE, int PARTS>
 static __device__ __forceinline__ void add_sample(
 	const Sample &sample, const float (&plain)[PARTS], const float (&value)[PARTS])
 {
-	constexpr int SB = 4 * Tile::stride(across_of(A)), SE = 4 * Tile::stride(along_of(A));
+	constexpr int AT = 4 * PLANE * Tile::stride(A), SB = 4 * Tile::stride(across_of(A)),
+		      SE = 4 * Tile::stride(along_of(A));
 	static_assert(PARTS == 1 || PARTS == 2);
 	const auto add = [&](auto part) {
 		constexpr int K = decltype(part)::VALUE, TO = AT + 4 * K * Tile::SIZE;
@@ -146,8 +147,9 @@ static __device__ __forceinline__ void add_ray(const Scatter &s, const Seen &see
 	}
 	Path path = path_of<Tile, A>(seen, place, size);
 	path.planes = any ? path.planes : 0;
-	each_sample<Tile, A>(path, memory, [&](const Sample &sample, auto ahead) {
-		add_sample<Tile, A, decltype(ahead)::VALUE>(sample, plain, value);
+	each_sample<Tile, A>(path, memory, [&](const Sample &sample, auto plane, unsigned has) {
+		if (has)
+			add_sample<Tile, A, decltype(plane)::VALUE>(sample, plain, value);
 	});
 }
 
@@ -163,8 +165,7 @@ static __device__ __forceinline__ void flush(
 	update.with.high = last ? update.with.high : INFINITY;
 	for (int i = threadIdx.x; i < Tile::PARTS * X * Y; i += Tile::THREADS) {
 		const int part = i / (X * Y), j = i % (X * Y);
-		const bool across = part * t.quarters % 2 != 0; /* y: voxels follow each other */
-		const int x = across ? j / Y : j % X, y = across ? j % Y : j / X;
+		const int x = j % X, y = j / X;
 		if (x >= own.size[0] || y >= own.size[1])
 			continue;
 		const int2 at = rotated(&t, part, own.first[0] + x, own.first[1] + y);
@@ -290,7 +291,7 @@ template <class Tile> static tomos_status run_tiles(tomos_backend *backend, Scat
 
 /* Tiles of rays of one view, and of two views that are rotations of each other. */
 template <int AXES, int PARTS> struct Sizes {
-	static constexpr int T = PARTS == 1 ? 32 : 24, S = AXES != ALL ? 30 : PARTS == 1 ? 32 : 26;
+	static constexpr int T = PARTS == 1 ? 32 : 24, S = AXES != ALL || PARTS == 1 ? 30 : 26;
 	typedef Tile<T, S, 32, 1, 4, AXES, PARTS, PARTS> Large;
 	typedef Tile<16, AXES == ALL ? 16 : 14, 8, PARTS == 1 ? 4 : 2, 4, AXES, PARTS, PARTS> Small;
 };

@@ -58,10 +58,8 @@ struct Tile {
 						     : 1;  /* rays of a view, by axis */
 	static constexpr unsigned BYTES = BYTES_;          /* of a voxel */
 	static constexpr bool ADDS = BYTES == sizeof(int); /* lanes add to voxels */
-	static constexpr int LINE = S + (AXES == LEVEL            ? 2
-						: AXES == UPRIGHT ? 5
-								  : 3),
-			     PLANE = (T + 2) * LINE + 1;
+	static constexpr int LINE = S + (AXES == ALL ? 3 : 2),
+			     PLANE = ((T + 2) * LINE + LANES - 1) / LANES * LANES;
 	/* One more plane on either side: rounding may take a ray just beyond the border. */
 	static constexpr int SIZE = ((T + 4) * PLANE + 3) / 4 * 4;
 	static constexpr int ORIGIN = 2 * PLANE + LINE + 1; /* of the first voxel */
@@ -130,10 +128,17 @@ static __host__ __device__ __forceinline__ constexpr int along_of(int a)
 /* ---- rays seen from a tile ------------------------------------------------------------------- */
 
 /* Whether the lines of an image are detector rows; else they are columns. Neighbouring pixels of a
- * line are neighbouring lanes, which add to voxels that follow each other along z. */
-static __host__ __device__ __forceinline__ bool lines_are_rows(const KernelView *k)
+ * line are neighbouring lanes, which meet voxels that follow each other along z, or along y if most
+ * rays are along z. */
+static __device__ __forceinline__ bool lines_are_rows(const KernelView *k)
 {
-	return fabs(k->u[2]) > fabs(k->v[2]);
+	double normal[3];
+	for (int a = 0; a < 3; a++) {
+		const int b = (a + 1) % 3, c = (a + 2) % 3;
+		normal[a] = fabs(k->u[b] * k->v[c] - k->u[c] * k->v[b]);
+	}
+	const int e = normal[2] > fmax(normal[0], normal[1]) ? 1 : 2;
+	return fabs(k->u[e]) > fabs(k->v[e]);
 }
 
 /* Of view i of a pass: its number in the list. */
