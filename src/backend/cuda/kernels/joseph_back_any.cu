@@ -153,27 +153,47 @@ static __device__ __forceinline__ void add_ray(const Scatter &s, const Seen &see
 	});
 }
 
+/* Voxels along z of a thread: eight lanes are along x, four along E, so that few share a bank. */
+template <class Tile> struct Run {
+	static constexpr int E = Tile::E, WIDE = LANES / 4, ACROSS = Tile::size(0) / WIDE,
+			     DOWN = E == 1 ? (Tile::size(1) + 3) / 4 : Tile::size(1),
+			     LENGTH = E == 1 ? Tile::size(2) : (Tile::size(2) + 3) / 4,
+			     COUNT = Tile::PARTS * DOWN * ACROSS * LANES;
+	static_assert(Tile::size(0) % WIDE == 0);
+	int x, y, z, part;
+
+	__device__ __forceinline__ Run(int i)
+	{
+		const int lane = i % LANES, group = i / LANES, row = group / ACROSS % DOWN;
+		x = group % ACROSS * WIDE + lane % WIDE;
+		y = E == 1 ? row * 4 + lane / WIDE : row;
+		z = E == 1 ? 0 : lane / WIDE * LENGTH;
+		part = group / ACROSS / DOWN;
+	}
+};
+
 /* Adds the sums to the volume and clears them. Bounds are applied when all views are added. */
 template <class Tile>
 static __device__ __forceinline__ void flush(
 	const Scatter &s, int *tile, const Own &own, float unit, bool last)
 {
-	constexpr int X = Tile::size(0), Y = Tile::size(1), Z = Tile::size(2);
 	const Tiles &t = s.tiles;
 	VoxelUpdate update = s.update;
 	update.with.low = last ? update.with.low : -INFINITY;
 	update.with.high = last ? update.with.high : INFINITY;
-	for (int i = threadIdx.x; i < Tile::PARTS * X * Y; i += Tile::THREADS) {
-		const int part = i / (X * Y), j = i % (X * Y);
-		const int x = j % X, y = j / X;
-		if (x >= own.size[0] || y >= own.size[1])
+	for (int i = threadIdx.x; i < Run<Tile>::COUNT; i += Tile::THREADS) {
+		const Run<Tile> run(i);
+		if (run.x >= own.size[0] || run.y >= own.size[1])
 			continue;
-		const int2 at = rotated(&t, part, own.first[0] + x, own.first[1] + y);
-		const bool owns = is_own<Tile::PARTS>(&t, part, own.first[0] + x, own.first[1] + y);
-		int *sums = tile + part * Tile::SIZE + Tile::at(x, y, 0);
-		float *to = s.volume + ((int64_t)own.first[2] * t.n[1] + at.y) * t.n[0] + at.x;
-		update_voxels<Z, 2>(
-			update, to, (int64_t)t.n[0] * t.n[1], owns ? own.size[2] : 0, [&](int k) {
+		const int x = own.first[0] + run.x, y = own.first[1] + run.y;
+		const int2 at = rotated(&t, run.part, x, y);
+		const bool owns = is_own<Tile::PARTS>(&t, run.part, x, y);
+		int *sums = tile + run.part * Tile::SIZE + Tile::at(run.x, run.y, run.z);
+		float *to = s.volume +
+			    ((int64_t)(own.first[2] + run.z) * t.n[1] + at.y) * t.n[0] + at.x;
+		const int length = min((int)Run<Tile>::LENGTH, own.size[2] - run.z);
+		update_voxels<Run<Tile>::LENGTH, 2>(update, to, (int64_t)t.n[0] * t.n[1],
+			owns ? length : 0, [&](int k) {
 				const int sum = sums[k * Tile::stride(2)];
 				sums[k * Tile::stride(2)] = 0;
 				return (float)sum * unit;

@@ -86,24 +86,42 @@ static __global__ void add_sums(const __grid_constant__ Gather g)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
+/* The voxels of a tile in the order in which threads copy them: eight lanes along axis C, along
+ * which voxels follow each other in memory, and four along E, which are in different banks. */
+template <class Tile, int C> struct Cells {
+	static constexpr int E = Tile::E != C ? Tile::E : 1 - C, D = 3 - C - E, WIDE = LANES / 4,
+			     ACROSS = (Tile::size(C) + WIDE - 1) / WIDE,
+			     UP = (Tile::size(E) + 3) / 4,
+			     COUNT = ACROSS * UP * Tile::size(D) * LANES;
+
+	static __device__ __forceinline__ int3 at(int i)
+	{
+		const int lane = i % LANES, group = i / LANES;
+		int cell[3];
+		cell[C] = group % ACROSS * WIDE + lane % WIDE;
+		cell[E] = group / ACROSS % UP * 4 + lane / WIDE;
+		cell[D] = group / (ACROSS * UP);
+		return make_int3(cell[0], cell[1], cell[2]);
+	}
+};
+
 /* Copies the voxels of the tile rotated i times, next to those of the tile itself. */
-template <class Tile>
+template <class Tile, int C>
 static __device__ __forceinline__ void load_voxels(
 	const Gather &g, const Own &own, int i, float *tile)
 {
-	constexpr int X = Tile::size(0), Y = Tile::size(1), Z = Tile::size(2),
-		      FLOATS = Tile::BYTES / sizeof(float);
+	constexpr int FLOATS = Tile::BYTES / sizeof(float);
 	const Tiles &s = g.tiles;
-	const bool across = i * s.quarters % 2 != 0; /* voxels along y follow each other */
 #pragma unroll 4
-	for (int j = threadIdx.x; j < X * Y * Z; j += Tile::THREADS) {
-		const int x = across ? j / Y % X : j % X, y = across ? j % Y : j / X % Y,
-			  z = j / (X * Y);
-		const int2 at = rotated(&s, i, own.first[0] + x, own.first[1] + y);
-		if (x < own.size[0] && y < own.size[1] && z < own.size[2] &&
-			is_own<Tile::PARTS>(&s, i, own.first[0] + x, own.first[1] + y))
-			tile[FLOATS * Tile::at(x, y, z) + i] =
-				g.volume[((int64_t)(own.first[2] + z) * s.n[1] + at.y) * s.n[0] +
+	for (int j = threadIdx.x; j < Cells<Tile, C>::COUNT; j += Tile::THREADS) {
+		const int3 of = Cells<Tile, C>::at(j);
+		const int x = own.first[0] + of.x, y = own.first[1] + of.y;
+		const int2 at = rotated(&s, i, x, y);
+		if (of.x < own.size[0] && of.y < own.size[1] && of.z < own.size[2] &&
+			is_own<Tile::PARTS>(&s, i, x, y))
+			tile[FLOATS * Tile::at(of.x, of.y, of.z) + i] =
+				g.volume[((int64_t)(own.first[2] + of.z) * s.n[1] + at.y) *
+						 s.n[0] +
 					 at.x];
 	}
 }
@@ -119,7 +137,10 @@ static __device__ __forceinline__ void load_tile(const Gather &g, const Own &own
 	__syncthreads();
 #pragma unroll
 	for (int i = 0; i < Tile::PARTS; i++)
-		load_voxels<Tile>(g, own, i, (float *)memory);
+		if (i * g.tiles.quarters % 2 != 0)
+			load_voxels<Tile, 1>(g, own, i, (float *)memory);
+		else
+			load_voxels<Tile, 0>(g, own, i, (float *)memory);
 	if (Tile::PARTS > 1)
 		return;
 	__syncthreads();
@@ -279,11 +300,16 @@ template <int AXES> struct Sizes<AXES, 4> {
 
 enum { FIXED_BYTES = 64 }; /* of shared memory, beside a tile */
 
+extern const CudaKernel cuda_joseph_forward_upright;
+
 /* Not for parallel rays of all axes, whose tiles would be copied twice. */
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	int *axes = notes_of<int>(notes);
-	return what->count > FEW_VIEWS && tiles_apply(what, axes) &&
+	return what->count > FEW_VIEWS &&
+	       !sheets_are_faster<Sizes<LEVEL, 1>::Large>(
+		       what, &cuda_joseph_forward_upright, Rows{0.3, 3, INFINITY, 0}) &&
+	       tiles_apply(what, axes) &&
 	       cuda_has_shared(tile_bytes<Sizes<LEVEL, 1>::Small>() + FIXED_BYTES) &&
 	       cuda_has_shared(tile_bytes<Sizes<UPRIGHT, 1>::Small>() + FIXED_BYTES) &&
 	       !(what->plan->rays.source == TOMOS_PARALLEL && *axes == (LEVEL | UPRIGHT));
@@ -359,8 +385,6 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 	}
 	return TOMOS_OK;
 }
-
-extern const CudaKernel cuda_joseph_forward_upright;
 
 /* Views that are rotations of each other. */
 template <int PARTS> static bool circle_applies(const ProjectRequest *what, CudaNotes *notes)

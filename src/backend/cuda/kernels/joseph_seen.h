@@ -41,9 +41,9 @@ enum { LEVEL = 1 | 2, UPRIGHT = 4, ALL = LEVEL | UPRIGHT };
 
 /* A tile of voxels in shared memory: S voxels along E, the contiguous axis, T along the two
  * others, and on every side a border of one voxel, for samples that belong to neighbouring tiles.
- * Strides avoid bank conflicts: neighbouring lanes of level rays are neighbours along E, and so
- * in different banks. Lanes of other rays can be neighbours along any axis, so the strides are
- * odd, and differ by more than one if the lanes of a warp are spread over a plane. */
+ * Strides avoid bank conflicts: neighbouring lanes are neighbours along E, wherever they are along
+ * the other axes, and so in different banks if the strides of these are multiples of the banks. With
+ * rays of all axes, lanes of those along z are neighbours along y: then that stride is odd. */
 template <int T_, int S_, int WARPS_, int BLOCKS_, int BYTES_, int AXES_, int PARTS_ = 1,
 	int COPIES_ = 1>
 struct Tile {
@@ -58,8 +58,12 @@ struct Tile {
 						     : 1;  /* rays of a view, by axis */
 	static constexpr unsigned BYTES = BYTES_;          /* of a voxel */
 	static constexpr bool ADDS = BYTES == sizeof(int); /* lanes add to voxels */
+	/* Lines per place, at most: with more, sums of several views are added to many parts of
+	 * memory at once. */
+	static constexpr double SKEW = ADDS || PARTS == 1 ? 1 : 0.5;
 	static constexpr int LINE = S + (AXES == ALL ? 3 : 2),
-			     PLANE = ((T + 2) * LINE + LANES - 1) / LANES * LANES;
+			     PLANE = ((T + 2) * LINE + LANES - 1) / LANES * LANES +
+				     (ADDS && AXES == LEVEL ? 1 : 0);
 	/* One more plane on either side: rounding may take a ray just beyond the border. */
 	static constexpr int SIZE = ((T + 4) * PLANE + 3) / 4 * 4;
 	static constexpr int ORIGIN = 2 * PLANE + LINE + 1; /* of the first voxel */
@@ -323,6 +327,7 @@ static __device__ void shear_places(
 }
 
 /* The pixels that may meet the tile: lines follow its edges along e, if then there are fewer. */
+template <class Tile>
 static __device__ void shear_pixels(
 	const double f[8][2], const Rectangle *of, const double middle[2], int a, Seen *seen)
 {
@@ -331,7 +336,8 @@ static __device__ void shear_pixels(
 	edges_along(f, along_of(a), along);
 	skew_lines(f, of, middle[1], 0, &best);
 	shear_places(f, of, middle[1], across_of(a), &best);
-	if (fabs(along[0]) < fabs(along[1]) && fabs(along[0]) > 4) { /* of four edges */
+	/* 4: of four edges */
+	if (fabs(along[0]) < Tile::SKEW * fabs(along[1]) && fabs(along[0]) > 4) {
 		skew_lines(f, of, middle[1], along[0] / along[1], &skewed);
 		shear_places(f, of, middle[1], across_of(a), &skewed);
 		best = skewed.lines * skewed.places < best.lines * best.places ? skewed : best;
@@ -402,7 +408,7 @@ static __device__ __noinline__ void see(
 		middle[i] = rint(0.5 * (of.low[i] + of.high[i]));
 	const Rays rays = rays_of(k, middle[rows ? 0 : 1], middle[rows ? 1 : 0]);
 	see_sheets(k, &rays, at, a, rows, seen);
-	shear_pixels(f, &of, middle, a, seen);
+	shear_pixels<Tile>(f, &of, middle, a, seen);
 	seen->pitch = (int)(rows ? s->model.columns : s->model.rows);
 	seen->lines = (int)(rows ? s->model.rows : s->model.columns);
 	seen->edge = -(int)middle[0];
