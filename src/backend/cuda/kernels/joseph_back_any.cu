@@ -226,11 +226,6 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
 
 /* ---- which views ----------------------------------------------------------------------------- */
 
-static double form_at(const double f[4], const double at[3])
-{
-	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
-}
-
 /* Of a voxel in a view, for rays along a: pixels per voxel along b and e, and their product as an
  * area; the depth; the distance from the source along a; whether a may be its ray's axis. */
 typedef struct {
@@ -241,8 +236,8 @@ typedef struct {
 static Density density_at(const KernelView *k, const double at[3], int a)
 {
 	const int b = across_of(a), e = along_of(a);
-	const double depth = form_at(k->depth, at), column = form_at(k->column, at) / depth,
-		     row = form_at(k->row, at) / depth;
+	const double depth = affine(k->depth, at), column = affine(k->column, at) / depth,
+		     row = affine(k->row, at) / depth;
 	double u[3], v[3], d[3];
 	for (int i = 0; i < 3; i++) {
 		u[i] = (k->column[i] - column * k->depth[i]) / depth;

@@ -4,6 +4,7 @@
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_SEEN_H
 #define TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_SEEN_H
 
+#include "backend/cuda/kernels/affine.h"
 #include "backend/cuda/kernels/update.h"
 #include "kernel/ray.h"
 
@@ -43,7 +44,9 @@ enum { LEVEL = 1 | 2, UPRIGHT = 4, ALL = LEVEL | UPRIGHT };
  * others, and on every side a border of one voxel, for samples that belong to neighbouring tiles.
  * Strides avoid bank conflicts: neighbouring lanes are neighbours along E, wherever they are along
  * the other axes, and so in different banks if the strides of these are multiples of the banks. With
- * rays of all axes, lanes of those along z are neighbours along y: then that stride is odd. */
+ * rays of all axes, lanes of those along z are neighbours along y: then that stride is odd. It is
+ * also odd for rays along z of views 90 degrees apart, half of which have neighbours along x
+ * (SPREAD). */
 template <int T_, int S_, int WARPS_, int BLOCKS_, int BYTES_, int AXES_, int PARTS_ = 1,
 	int COPIES_ = 1>
 struct Tile {
@@ -58,12 +61,10 @@ struct Tile {
 						     : 1;  /* rays of a view, by axis */
 	static constexpr unsigned BYTES = BYTES_;          /* of a voxel */
 	static constexpr bool ADDS = BYTES == sizeof(int); /* lanes add to voxels */
-	/* Lines per place, at most: with more, sums of several views are added to many parts of
-	 * memory at once. */
-	static constexpr double SKEW = ADDS || PARTS == 1 ? 1 : 0.5;
-	static constexpr int LINE = S + (AXES == ALL ? 3 : 2),
+	static constexpr bool SPREAD = AXES == UPRIGHT && PARTS == 4;
+	static constexpr int LINE = S + (SPREAD ? 5 : AXES == ALL ? 3 : 2),
 			     PLANE = ((T + 2) * LINE + LANES - 1) / LANES * LANES +
-				     (ADDS && AXES == LEVEL ? 1 : 0);
+				     (SPREAD || (ADDS && AXES == LEVEL) ? 1 : 0);
 	/* One more plane on either side: rounding may take a ray just beyond the border. */
 	static constexpr int SIZE = ((T + 4) * PLANE + 3) / 4 * 4;
 	static constexpr int ORIGIN = 2 * PLANE + LINE + 1; /* of the first voxel */
@@ -131,18 +132,15 @@ static __host__ __device__ __forceinline__ constexpr int along_of(int a)
 
 /* ---- rays seen from a tile ------------------------------------------------------------------- */
 
-/* Whether the lines of an image are detector rows; else they are columns. Neighbouring pixels of a
- * line are neighbouring lanes, which meet voxels that follow each other along z, or along y if most
- * rays are along z. */
-static __device__ __forceinline__ bool lines_are_rows(const KernelView *k)
+/* Whether most rays of a view are nearer to z than to other axes. */
+static __device__ __forceinline__ bool is_along_z(const KernelView *k)
 {
 	double normal[3];
 	for (int a = 0; a < 3; a++) {
 		const int b = (a + 1) % 3, c = (a + 2) % 3;
 		normal[a] = fabs(k->u[b] * k->v[c] - k->u[c] * k->v[b]);
 	}
-	const int e = normal[2] > fmax(normal[0], normal[1]) ? 1 : 2;
-	return fabs(k->u[e]) > fabs(k->v[e]);
+	return normal[2] > fmax(normal[0], normal[1]);
 }
 
 /* Of view i of a pass: its number in the list. */
@@ -151,15 +149,14 @@ static __device__ __forceinline__ int64_t view_number(const Tiles *s, int64_t i)
 	return i / s->part * s->apart + i % s->part;
 }
 
-/* The same for all parts, also where rounding differs. */
+/* Whether the lines of an image are detector rows; else they are columns. Neighbouring pixels of a
+ * line are neighbouring lanes, which meet voxels that follow each other along z or, if most rays are
+ * along z, along y. The same for all parts, also where rounding differs or y becomes x. */
 static __device__ __forceinline__ bool lines_are_rows(const Tiles *s, int64_t i)
 {
-	return lines_are_rows(&s->views[i % s->part]);
-}
-
-static __device__ double affine(const double f[4], const double at[3])
-{
-	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
+	const KernelView *k = &s->views[i % s->part];
+	const int e = s->quarters % 2 == 0 && is_along_z(k) ? 1 : 2;
+	return fabs(k->u[e]) > fabs(k->v[e]);
 }
 
 /* The direction of the ray of a pixel, and how it changes by column and row. */
@@ -327,7 +324,6 @@ static __device__ void shear_places(
 }
 
 /* The pixels that may meet the tile: lines follow its edges along e, if then there are fewer. */
-template <class Tile>
 static __device__ void shear_pixels(
 	const double f[8][2], const Rectangle *of, const double middle[2], int a, Seen *seen)
 {
@@ -336,8 +332,7 @@ static __device__ void shear_pixels(
 	edges_along(f, along_of(a), along);
 	skew_lines(f, of, middle[1], 0, &best);
 	shear_places(f, of, middle[1], across_of(a), &best);
-	/* 4: of four edges */
-	if (fabs(along[0]) < Tile::SKEW * fabs(along[1]) && fabs(along[0]) > 4) {
+	if (fabs(along[0]) < fabs(along[1]) && fabs(along[0]) > 4) { /* of four edges */
 		skew_lines(f, of, middle[1], along[0] / along[1], &skewed);
 		shear_places(f, of, middle[1], across_of(a), &skewed);
 		best = skewed.lines * skewed.places < best.lines * best.places ? skewed : best;
@@ -408,7 +403,7 @@ static __device__ __noinline__ void see(
 		middle[i] = rint(0.5 * (of.low[i] + of.high[i]));
 	const Rays rays = rays_of(k, middle[rows ? 0 : 1], middle[rows ? 1 : 0]);
 	see_sheets(k, &rays, at, a, rows, seen);
-	shear_pixels<Tile>(f, &of, middle, a, seen);
+	shear_pixels(f, &of, middle, a, seen);
 	seen->pitch = (int)(rows ? s->model.columns : s->model.rows);
 	seen->lines = (int)(rows ? s->model.rows : s->model.columns);
 	seen->edge = -(int)middle[0];
