@@ -189,11 +189,11 @@ static __device__ __forceinline__ void flush(
 		const int2 at = rotated(&t, run.part, x, y);
 		const bool owns = is_own<Tile::PARTS>(&t, run.part, x, y);
 		int *sums = tile + run.part * Tile::SIZE + Tile::at(run.x, run.y, run.z);
-		float *to = s.volume +
-			    ((int64_t)(own.first[2] + run.z) * t.n[1] + at.y) * t.n[0] + at.x;
+		float *to = s.volume + ((int64_t)(own.first[2] + run.z) * t.n[1] + at.y) * t.n[0] +
+			    at.x;
 		const int length = min((int)Run<Tile>::LENGTH, own.size[2] - run.z);
-		update_voxels<Run<Tile>::LENGTH, 2>(update, to, (int64_t)t.n[0] * t.n[1],
-			owns ? length : 0, [&](int k) {
+		update_voxels<Run<Tile>::LENGTH, 2>(
+			update, to, (int64_t)t.n[0] * t.n[1], owns ? length : 0, [&](int k) {
 				const int sum = sums[k * Tile::stride(2)];
 				sums[k * Tile::stride(2)] = 0;
 				return (float)sum * unit;

@@ -120,8 +120,7 @@ static __device__ __forceinline__ void load_voxels(
 		if (of.x < own.size[0] && of.y < own.size[1] && of.z < own.size[2] &&
 			is_own<Tile::PARTS>(&s, i, x, y))
 			tile[FLOATS * Tile::at(of.x, of.y, of.z) + i] =
-				g.volume[((int64_t)(own.first[2] + of.z) * s.n[1] + at.y) *
-						 s.n[0] +
+				g.volume[((int64_t)(own.first[2] + of.z) * s.n[1] + at.y) * s.n[0] +
 					 at.x];
 	}
 }
@@ -197,8 +196,8 @@ template <int PARTS, int SA, int SB, int SE> struct Sums {
 };
 
 /* Of one ray: interpolates on two lines along e, and between them along b. One predicate serves the
- * loads and the sum; where it is false, lines are those of a sample before. They have registers from
- * the beginning, since else these would be taken from the loops around. */
+ * loads and the sum; where it is false, lines are those of a sample before. They have registers
+ * from the beginning, since else these would be taken from the loops around. */
 template <int SA, int SB, int SE> struct Sums<1, SA, SB, SE> {
 	float sum[1] = {}, lines[4][4] = {};
 
@@ -218,9 +217,9 @@ template <int SA, int SB, int SE> struct Sums<1, SA, SB, SE> {
 		    "fma.rn.f32 one, %8, two, one;\n\t"
 		    "@p add.f32 %0, %0, one;\n\t"
 		    "}"
-		    : "+f"(sum[0]), "+f"(line[0]), "+f"(line[1]), "+f"(line[2]), "+f"(line[3])
-		    : "r"(has), "r"(sample.at), "f"(sample.e), "f"(sample.right), "n"(PLANE *SA),
-		    "n"(PLANE *SA + SB));
+			: "+f"(sum[0]), "+f"(line[0]), "+f"(line[1]), "+f"(line[2]), "+f"(line[3])
+			: "r"(has), "r"(sample.at), "f"(sample.e), "f"(sample.right),
+			"n"(PLANE * SA), "n"(PLANE * SA + SB));
 	}
 };
 

@@ -43,9 +43,9 @@ enum { LEVEL = 1 | 2, UPRIGHT = 4, ALL = LEVEL | UPRIGHT };
 /* A tile of voxels in shared memory: S voxels along E, the contiguous axis, T along the two
  * others, and on every side a border of one voxel, for samples that belong to neighbouring tiles.
  * Strides avoid bank conflicts: neighbouring lanes are neighbours along E, wherever they are along
- * the other axes, and so in different banks if the strides of these are multiples of the banks. With
- * rays of all axes, lanes of those along z are neighbours along y: then that stride is odd. It is
- * also odd for rays along z of views 90 degrees apart, half of which have neighbours along x
+ * the other axes, and so in different banks if the strides of these are multiples of the banks.
+ * With rays of all axes, lanes of those along z are neighbours along y: then that stride is odd. It
+ * is also odd for rays along z of views 90 degrees apart, half of which have neighbours along x
  * (SPREAD). */
 template <int T_, int S_, int WARPS_, int BLOCKS_, int BYTES_, int AXES_, int PARTS_ = 1,
 	int COPIES_ = 1>
@@ -62,7 +62,9 @@ struct Tile {
 	static constexpr unsigned BYTES = BYTES_;          /* of a voxel */
 	static constexpr bool ADDS = BYTES == sizeof(int); /* lanes add to voxels */
 	static constexpr bool SPREAD = AXES == UPRIGHT && PARTS == 4;
-	static constexpr int LINE = S + (SPREAD ? 5 : AXES == ALL ? 3 : 2),
+	static constexpr int LINE = S + (SPREAD               ? 5
+						: AXES == ALL ? 3
+							      : 2),
 			     PLANE = ((T + 2) * LINE + LANES - 1) / LANES * LANES +
 				     (SPREAD || (ADDS && AXES == LEVEL) ? 1 : 0);
 	/* One more plane on either side: rounding may take a ray just beyond the border. */
@@ -150,8 +152,8 @@ static __device__ __forceinline__ int64_t view_number(const Tiles *s, int64_t i)
 }
 
 /* Whether the lines of an image are detector rows; else they are columns. Neighbouring pixels of a
- * line are neighbouring lanes, which meet voxels that follow each other along z or, if most rays are
- * along z, along y. The same for all parts, also where rounding differs or y becomes x. */
+ * line are neighbouring lanes, which meet voxels that follow each other along z or, if most rays
+ * are along z, along y. The same for all parts, also where rounding differs or y becomes x. */
 static __device__ __forceinline__ bool lines_are_rows(const Tiles *s, int64_t i)
 {
 	const KernelView *k = &s->views[i % s->part];
