@@ -186,7 +186,7 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	near->kind = UNSEEN;
 	if (lanes_of(k, s.low, s.n) != s.axis[0])
 		return;
-	near_block(s, k, first, 1 << 16, 1, near);
+	near_block(s, k, first, MOST_SIDE, 1, near);
 	const float rate = 1 / near->df, lower = near->lower != 0 ? rate : 1;
 	set_pitch(s, (near->ua - near->uf * rate * near->da) * rate,
 		(near->va - near->lower * near->vf * rate * near->da) * lower, near);

@@ -12,6 +12,7 @@
 
 #include <cuda_pipeline.h>
 #include "backend/cuda/kernels/transpose.h"
+#include "backend/cuda/kernels/warp.h"
 
 enum {
 	LANES = 32, /* slices of a group */
@@ -183,13 +184,6 @@ typedef struct {
 	SeenKind kind;
 } Seen;
 
-static __device__ __forceinline__ int least_of_warp(int value)
-{
-	for (int apart = LANES / 2; apart > 0; apart /= 2)
-		value = min(value, __shfl_xor_sync(~0u, value, apart));
-	return value;
-}
-
 /* Finds which records a block needs of a view, and starts to copy them. One warp, a slice each. */
 static __device__ void find_view(const Rolled &s, int64_t view, Seen *to, float *records)
 {
@@ -217,8 +211,8 @@ static __device__ void find_view(const Rolled &s, int64_t view, Seen *to, float 
 	}
 	const int before = crossings(v, s.columns, low, n),
 		  after = crossings(v, s.columns, high, n);
-	const int base = least_of_warp((int)floor(bounded)), /* column of s = 0 */
-		first = least_of_warp((int)floor(bounded) + MARGIN + before),
+	const int base = warp_min((int)floor(bounded)), /* column of s = 0 */
+		first = warp_min((int)floor(bounded) + MARGIN + before),
 		  shift = first - MARGIN - base;
 	const bool crossed = __any_sync(~0u, before != after);
 	to->s[lane] = at - base;
