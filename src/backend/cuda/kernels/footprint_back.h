@@ -92,8 +92,40 @@ static __device__ __forceinline__ int2 place_of(int thread)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
+/* The sums of a thread, of N voxels and four views, in registers. */
+template <class Pixel, int N> struct Sums {
+	static constexpr int BYTES = 0; /* of a block in shared memory */
+	Pixel value[N];
+
+	__device__ __forceinline__ explicit Sums(void *)
+	{
+	}
+
+	__device__ __forceinline__ Pixel &at(int k)
+	{
+		return value[k];
+	}
+};
+
+/* Of one view, in shared memory: loops over voxels need not be unrolled and fit into the
+ * instruction cache. */
+template <int N> struct Sums<float, N> {
+	static constexpr int BYTES = N * (int)THREADS * (int)sizeof(float);
+	float *first;
+
+	__device__ __forceinline__ explicit Sums(void *memory) : first((float *)memory + threadIdx.x)
+	{
+	}
+
+	__device__ __forceinline__ float &at(int k)
+	{
+		return first[k * (int)THREADS];
+	}
+};
+
 static __device__ __forceinline__ void move_sum(float &)
 {
+	/* one part only */
 }
 
 static __device__ __forceinline__ void move_sum(float4 &sum)
@@ -115,7 +147,7 @@ static __device__ __forceinline__ int images_of(const Footprints &s, int parts, 
 
 template <int COLUMN, class Pixel>
 static __device__ __forceinline__ void write_sums(
-	const Footprints &s, int x, int y, int z0, const Pixel sum[COLUMN])
+	const Footprints &s, int x, int y, int z0, Sums<Pixel, COLUMN> &sum)
 {
 	const int images = images_of(s, PARTS<Pixel>, x, y);
 	const int64_t slice = (int64_t)s.n[0] * s.n[1];
@@ -126,7 +158,7 @@ static __device__ __forceinline__ void write_sums(
 		if (i < images)
 			update_voxels<COLUMN, 4>(s.update,
 				s.volume + z0 * slice + (int64_t)at.y * s.n[0] + at.x, slice,
-				s.n[2] - z0, [&](int k) { return part_of(sum[k], i); });
+				s.n[2] - z0, [&](int k) { return part_of(sum.at(k), i); });
 	}
 }
 
@@ -164,7 +196,10 @@ static __device__ __forceinline__ void back_block(
 	/* Threads outside the box repeat its last column. */
 	const float dx = (float)min(place.x, s.n[0] - 1 - first[0]),
 		    dy = (float)min(place.y, s.n[1] - 1 - first[1]);
-	Pixel sum[N] = {};
+	Sums<Pixel, N> sum((Pixel *)tile_memory + 2 * s.together * s.tile_rows * PITCH);
+#pragma unroll
+	for (int k = 0; k < N; k++)
+		sum.at(k) = Pixel{};
 	visit_views<Pixel, PITCH>(
 		s, near, (Pixel *)tile_memory,
 		[&](const KernelView *k, Near *to) {
@@ -175,8 +210,8 @@ static __device__ __forceinline__ void back_block(
 		},
 		[&] {
 #pragma unroll
-			for (int k = 0; k < N; k++)
-				move_sum(sum[k]);
+			for (int k = 0; k < N && PARTS<Pixel> > 1; k++)
+				move_sum(sum.at(k));
 		});
 	write_sums<N>(s, first[0] + place.x, first[1] + place.y, first[2], sum);
 }
@@ -192,12 +227,13 @@ template <class Pixel> static int tile_bytes(const TileSize *size)
 }
 
 /* Limits tiles to memory for two blocks per SM, if blocks see little more: only few do, at the
- * corners of the box that are next to a source. near: bytes for what is known about views. */
-template <class Pixel> static void limit_tiles(int near, TileSize *size)
+ * corners of the box that are next to a source. fixed: bytes for sums and for what is known about
+ * views. */
+template <class Pixel> static void limit_tiles(int fixed, TileSize *size)
 {
 	TileSize row = *size;
 	row.rows = 1;
-	const int most = (cuda_most_shared() / 2 - near - 1024) / tile_bytes<Pixel>(&row);
+	const int most = (cuda_most_shared() / 2 - fixed - 1024) / tile_bytes<Pixel>(&row);
 	if (most >= max(1, size->rows * 3 / 4))
 		size->rows = min(size->rows, most);
 }
@@ -229,16 +265,16 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	return TOMOS_OK;
 }
 
-/* column: voxels of a thread. */
-template <class Pixel, class Kernel>
+/* COLUMN: voxels of a thread. */
+template <class Pixel, int COLUMN, class Kernel>
 static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest *what,
-	const TileSize *size, const CudaEpilogue *epilogue, Kernel kernel, int column)
+	const TileSize *size, const CudaEpilogue *epilogue, Kernel kernel)
 {
 	const Plan *plan = what->plan;
 	const CudaPlan *kept;
 	VoxelUpdate update;
 	float *images;
-	const int axis[3] = {0, 1, 2}, shape[3] = {SIDE, SIDE, column};
+	const int axis[3] = {0, 1, 2}, shape[3] = {SIDE, SIDE, COLUMN};
 	Footprints s = footprints_of(what, size, PARTS<Pixel>);
 	set_axes(plan, axis, shape, &s);
 	s.pitch = (s.columns + EACH<Pixel> - 1) / EACH<Pixel> * EACH<Pixel>;
@@ -255,8 +291,8 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 			s.views = kept->views + what->first + first;
 			s.count = count;
 			s.update = part;
-			return run_views<Pixel>(backend, what, &s, first, kernel, column,
-				s.together * tile_bytes<Pixel>(size));
+			return run_views<Pixel>(backend, what, &s, first, kernel, COLUMN,
+				s.together * tile_bytes<Pixel>(size) + Sums<Pixel, COLUMN>::BYTES);
 		});
 }
 
