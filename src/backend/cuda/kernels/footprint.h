@@ -56,8 +56,8 @@ static __device__ __forceinline__ float length_nearly(float x)
 	return result;
 }
 
-/* 1 / x by a step of Newton's method, of relative error 1e-13: a division of doubles takes ten times
- * as many instructions. */
+/* 1 / x by a step of Newton's method, of relative error 1e-13: a division of doubles takes ten
+ * times as many instructions. */
 static __device__ __forceinline__ double inverse_double(double x)
 {
 	const double nearly = (double)inverse_nearly((float)x);
@@ -110,7 +110,7 @@ template <int N_, int G_, int S_> struct Boundaries {
 	static constexpr bool ODD = G % 2 == 1;
 
 	/* Whether these are enough samples for rates from low to high and h up to `most`. */
-	static __device__ __forceinline__ bool fit(float low, float high, float most)
+	static __host__ __device__ __forceinline__ bool fit(float low, float high, float most)
 	{
 		float differ = fmaxf(fabsf(low - 0.5f * G), fabsf(high - 0.5f * G));
 		return fmaf((float)N, differ, (ODD ? 1.52f : 1.02f) + 2 * most) < (float)S;
@@ -160,7 +160,7 @@ template <int N_, int G_, int S_> struct Boundaries {
 	KIND(9, 2, 8, 3)
 
 /* The first kind that fits; -1: none. */
-static __device__ __forceinline__ int boundary_kind(float low, float high, float most)
+static __host__ __device__ __forceinline__ int boundary_kind(float low, float high, float most)
 {
 #define KIND(number, N, G, S) \
 	if (Boundaries<N, G, S>::fit(low, high, most)) \
@@ -206,8 +206,7 @@ static __device__ __forceinline__ FootprintHalf footprint_half(const KernelView 
 	const double square = across * across + away * away;
 	if (!(square > 0)) { /* the depth is the same everywhere */
 		const double both = sqrt(x * x + y * y);
-		return FootprintHalf{
-			0.5 * both, 0, both > 0 ? fmax(fabs(x), fabs(y)) / both : 1};
+		return FootprintHalf{0.5 * both, 0, both > 0 ? fmax(fabs(x), fabs(y)) / both : 1};
 	}
 	const double bent = sqrt(square), rate = inverse_double(bent);
 	return FootprintHalf{0.5 * rate * (x * across + y * away), 0.5 * bent,
@@ -215,8 +214,9 @@ static __device__ __forceinline__ FootprintHalf footprint_half(const KernelView 
 }
 
 /* Whether in all views a column of voxels along z projects onto one detector column, rows increase
- * with z, and the vertical edges of a voxel appear higher than the horizontal ones in the middle of
- * the request's box. Blocks of voxels and rows where they do not are projected voxel by voxel. */
+ * with z, and in the middle of the request's box the vertical edges of a voxel appear higher than
+ * the horizontal ones and a kind of Boundaries fits. Blocks of voxels and rows where this is not so
+ * are projected voxel by voxel. */
 bool footprint_upright(const ProjectRequest *what);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum {
 	SIDE = 16,
-	VIEWS = 96 /* views that are set up at once: a quarter of the circle in one go, mostly */
+	VIEWS = 48 /* views that are set up at once */
 };
 
 static_assert(THREADS == SIDE * SIDE);
@@ -92,12 +92,12 @@ static __device__ __forceinline__ int2 place_of(int thread)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* The sums of a thread, of N voxels and four views, in registers. */
-template <class Pixel, int N> struct Sums {
+/* The sums of a thread, N voxels, in registers. */
+template <class Pixel, int N> struct RegisterSums {
 	static constexpr int BYTES = 0; /* of a block in shared memory */
 	Pixel value[N];
 
-	__device__ __forceinline__ explicit Sums(void *)
+	__device__ __forceinline__ explicit RegisterSums(void *)
 	{
 	}
 
@@ -107,13 +107,14 @@ template <class Pixel, int N> struct Sums {
 	}
 };
 
-/* Of one view, in shared memory: loops over voxels need not be unrolled and fit into the
- * instruction cache. */
-template <int N> struct Sums<float, N> {
+/* In shared memory: loops over voxels need not be unrolled and fit into the instruction cache, and
+ * there are registers for three blocks per SM. */
+template <int N> struct SharedSums {
 	static constexpr int BYTES = N * (int)THREADS * (int)sizeof(float);
 	float *first;
 
-	__device__ __forceinline__ explicit Sums(void *memory) : first((float *)memory + threadIdx.x)
+	__device__ __forceinline__ explicit SharedSums(void *memory)
+	    : first((float *)memory + threadIdx.x)
 	{
 	}
 
@@ -145,9 +146,9 @@ static __device__ __forceinline__ int images_of(const Footprints &s, int parts, 
 	return 2 * x + 1 == s.n[0] ? 1 : 0;
 }
 
-template <int COLUMN, class Pixel>
+template <int COLUMN, class Pixel, class Sums>
 static __device__ __forceinline__ void write_sums(
-	const Footprints &s, int x, int y, int z0, Sums<Pixel, COLUMN> &sum)
+	const Footprints &s, int x, int y, int z0, Sums &sum)
 {
 	const int images = images_of(s, PARTS<Pixel>, x, y);
 	const int64_t slice = (int64_t)s.n[0] * s.n[1];
@@ -186,7 +187,7 @@ static __global__ void make_images(
 /* Back projects the views into the voxels of a block, N for each thread. Calls visit(near, tile,
  * image, dx, dy, voxels that are left along z, sums) for every image; near_block is that of the
  * type of view. */
-template <class Pixel, int PITCH, int N, class Near, class Visit>
+template <class Pixel, int PITCH, int N, class Sums, class Near, class Visit>
 static __device__ __forceinline__ void back_block(
 	const Footprints &s, Near *near, const Visit &visit)
 {
@@ -196,7 +197,7 @@ static __device__ __forceinline__ void back_block(
 	/* Threads outside the box repeat its last column. */
 	const float dx = (float)min(place.x, s.n[0] - 1 - first[0]),
 		    dy = (float)min(place.y, s.n[1] - 1 - first[1]);
-	Sums<Pixel, N> sum((Pixel *)tile_memory + 2 * s.together * s.tile_rows * PITCH);
+	Sums sum((Pixel *)tile_memory + 2 * s.together * s.tile_rows * PITCH);
 #pragma unroll
 	for (int k = 0; k < N; k++)
 		sum.at(k) = Pixel{};
@@ -210,10 +211,10 @@ static __device__ __forceinline__ void back_block(
 		},
 		[&] {
 #pragma unroll
-			for (int k = 0; k < N && PARTS<Pixel> > 1; k++)
+			for (int k = 0; k < N && PARTS < Pixel >> 1; k++)
 				move_sum(sum.at(k));
 		});
-	write_sums<N>(s, first[0] + place.x, first[1] + place.y, first[2], sum);
+	write_sums<N, Pixel>(s, first[0] + place.x, first[1] + place.y, first[2], sum);
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
@@ -234,7 +235,7 @@ template <class Pixel> static void limit_tiles(int fixed, TileSize *size)
 	TileSize row = *size;
 	row.rows = 1;
 	const int most = (cuda_most_shared() / 2 - fixed - 1024) / tile_bytes<Pixel>(&row);
-	if (most >= max(1, size->rows * 3 / 4))
+	if (most >= max(1, size->rows * 2 / 3))
 		size->rows = min(size->rows, most);
 }
 
@@ -266,7 +267,7 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 }
 
 /* COLUMN: voxels of a thread. */
-template <class Pixel, int COLUMN, class Kernel>
+template <class Pixel, int COLUMN, class Sums, class Kernel>
 static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest *what,
 	const TileSize *size, const CudaEpilogue *epilogue, Kernel kernel)
 {
@@ -292,7 +293,7 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 			s.count = count;
 			s.update = part;
 			return run_views<Pixel>(backend, what, &s, first, kernel, COLUMN,
-				s.together * tile_bytes<Pixel>(size) + Sums<Pixel, COLUMN>::BYTES);
+				s.together * tile_bytes<Pixel>(size) + Sums::BYTES);
 		});
 }
 

@@ -10,7 +10,14 @@
 /* Voxels of a thread. */
 template <class Pixel> constexpr int COLUMN = PARTS<Pixel> == 4 ? 8 : 16;
 
-template <class Pixel> using Mine = Sums<Pixel, COLUMN<Pixel>>;
+/* Those of four views have no memory beside their tiles. */
+template <class Pixel> struct SumsOf {
+	typedef RegisterSums<Pixel, COLUMN<Pixel>> Type;
+};
+template <> struct SumsOf<float> {
+	typedef SharedSums<COLUMN<float>> Type;
+};
+template <class Pixel> using Mine = typename SumsOf<Pixel>::Type;
 
 /* Those whose instructions follow each other: more are too long for the instruction cache. */
 template <class Pixel> constexpr int UNROLLED = PARTS<Pixel> == 4 ? COLUMN<Pixel> : 4;
@@ -66,8 +73,7 @@ static __device__ __forceinline__ void visit_direct(const Footprints &s, const N
 /* The kind is the same for all threads of a block. */
 template <class Pixel, int PITCH, bool RAYS>
 static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near,
-	const Pixel *tile, const Pixel *image, float dx, float dy, int count,
-	Mine<Pixel> &sum)
+	const Pixel *tile, const Pixel *image, float dx, float dy, int count, Mine<Pixel> &sum)
 {
 	if (near.kind == UNSEEN)
 		return;
@@ -91,7 +97,7 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Pixel> == 4 ? 2 : 3)
 	footprint_back(const __grid_constant__ Footprints s)
 {
 	__shared__ Near near[VIEWS];
-	back_block<Pixel, PITCH, COLUMN<Pixel>>(s, near,
+	back_block<Pixel, PITCH, COLUMN<Pixel>, Mine<Pixel>>(s, near,
 		[&](const Near &v, const Pixel *tile, const Pixel *image, float dx, float dy,
 			int count, Mine<Pixel> &sum) {
 			visit_view<Pixel, PITCH, RAYS>(s, v, tile, image, dx, dy, count, sum);
@@ -130,8 +136,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 	static const BackKernel kernels[2][2] = {
 		{footprint_back<Pixel, N, false>, footprint_back<Pixel, N, true>},
 		{footprint_back<Pixel, W, false>, footprint_back<Pixel, W, true>}};
-	return run_footprints<Pixel, COLUMN<Pixel>>(backend, what, size, epilogue,
-		kernels[size->columns > N][has_rays(what)]);
+	return run_footprints<Pixel, COLUMN<Pixel>, Mine<Pixel>>(
+		backend, what, size, epilogue, kernels[size->columns > N][has_rays(what)]);
 }
 
 static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,

@@ -12,7 +12,7 @@
 /* Voxels of a thread. */
 template <class Pixel> constexpr int COLUMN = PARTS<Pixel> == 4 ? 8 : 32;
 
-template <class Pixel> using Mine = Sums<Pixel, COLUMN<Pixel>>;
+template <class Pixel> using Mine = RegisterSums<Pixel, COLUMN<Pixel>>;
 
 /* ---- a column of voxels ---------------------------------------------------------------------- */
 
@@ -126,21 +126,22 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 		visit_direct<RAYS>(s, near, foot, image, sum);
 	boundary_visit(near.kind, [&](auto boundaries) {
 		typedef Short<decltype(boundaries), Pixel> B;
-		constexpr int UNROLLED = PARTS<Pixel> == 4 ? COLUMN<Pixel> / B::N : 1;
-#pragma unroll UNROLLED
+#pragma unroll
 		for (int first = 0; first < COLUMN<Pixel>; first += B::N)
 			visit_span<B, RAYS, PITCH>(s, near, foot, tile, first, sum);
 	});
 }
 
 template <class Pixel, int PITCH, bool RAYS>
-static __global__ void __launch_bounds__(THREADS, PARTS<Pixel> == 4 ? 2 : 3)
+static __global__ void __launch_bounds__(THREADS, 2)
 	footprint_back(const __grid_constant__ Footprints s)
 {
 	__shared__ Near near[VIEWS];
-	back_block<Pixel, PITCH, COLUMN<Pixel>>(s, near,
+	back_block<Pixel, PITCH, COLUMN<Pixel>, Mine<Pixel>>(s, near,
 		[&](const Near &v, const Pixel *tile, const Pixel *image, float dx, float dy, int,
-			Mine<Pixel> &sum) { visit_view<RAYS, PITCH>(s, v, tile, image, dx, dy, sum); });
+			Mine<Pixel> &sum) {
+			visit_view<RAYS, PITCH>(s, v, tile, image, dx, dy, sum);
+		});
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
@@ -174,8 +175,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 	static const BackKernel kernels[2][2] = {
 		{footprint_back<Pixel, N, false>, footprint_back<Pixel, N, true>},
 		{footprint_back<Pixel, W, false>, footprint_back<Pixel, W, true>}};
-	return run_footprints<Pixel, COLUMN<Pixel>>(backend, what, size, epilogue,
-		kernels[size->columns > N][has_rays(what)]);
+	return run_footprints<Pixel, COLUMN<Pixel>, Mine<Pixel>>(
+		backend, what, size, epilogue, kernels[size->columns > N][has_rays(what)]);
 }
 
 static tomos_status upright_run(tomos_backend *backend, const ProjectRequest *what,

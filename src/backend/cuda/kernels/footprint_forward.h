@@ -16,7 +16,7 @@
 enum {
 	BANKS = 32, /* of shared memory */
 	WARPS = THREADS / (int)LANES,
-	VIEWS = 64,     /* of a pass */
+	VIEWS = 96,     /* of a pass: a quarter of the circle, mostly */
 	MOST_SIDE = 512 /* of a tile: positions on it are floats */
 };
 
@@ -136,6 +136,19 @@ template <class Value, int COLUMN> struct Voxels {
 	{
 		return value[k];
 	}
+
+	/* Moves the voxels by N, the first ones to the end: loops over them that are not unrolled
+	 * take the first N. */
+	template <int N> __device__ __forceinline__ void rotate()
+	{
+		Value moved[COLUMN];
+#pragma unroll
+		for (int k = 0; k < COLUMN; k++)
+			moved[k] = value[(k + N) % COLUMN];
+#pragma unroll
+		for (int k = 0; k < COLUMN; k++)
+			value[k] = moved[k];
+	}
 };
 
 /* Of one view, in shared memory. */
@@ -194,9 +207,9 @@ static __device__ float largest_weight(
 #pragma unroll
 		for (int i = 0; i < 3; i++) {
 			const int a = s.axis[i];
-			const float away = ((float)(first[a] - k->src[a]) + more[i] -
-						   row * (float)k->v[a]) *
-					   s.step[i];
+			const float away =
+				((float)(first[a] - k->src[a]) + more[i] - row * (float)k->v[a]) *
+				s.step[i];
 			square = fmaf(away, away, square);
 		}
 		least = fminf(least, depth);
@@ -234,7 +247,8 @@ static __device__ void set_units(const Footprints &s, const KernelView *k, const
 	const double at[3] = {(double)(s.low[0] + first[0]), (double)(s.low[1] + first[1]),
 		(double)(s.low[2] + first[2])};
 	const float mass = s.weighting == WEIGHT_RAY ? (float)fabs(k->mass) : 1;
-	const float unit = near->kind >= 0 ? largest_weight(s, k, at) * mass * more / q.most : q.unit;
+	const float unit =
+		near->kind >= 0 ? largest_weight(s, k, at) * mass * more / q.most : q.unit;
 	near->scale /= unit;
 	near->flush = unit / q.unit;
 }

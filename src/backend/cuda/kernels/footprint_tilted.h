@@ -46,8 +46,8 @@ typedef struct {
 
 static __device__ __forceinline__ Change change_of(const double f[4], const double d[4])
 {
-	return Change{{(float)f[0], (float)f[1], (float)f[2]},
-		{(float)d[0], (float)d[1], (float)d[2]}};
+	return Change{
+		{(float)f[0], (float)f[1], (float)f[2]}, {(float)d[0], (float)d[1], (float)d[2]}};
 }
 
 /* Length of a footprint at pixel p, where 1 / D is `rate`. */
@@ -71,8 +71,8 @@ static __device__ __forceinline__ void see_corner(
 		const double p = form[c] * rate;
 		seen->low[c] = fmin(seen->low[c], p);
 		seen->high[c] = fmax(seen->high[c], p);
-		seen->length[c] = fmaxf(
-			seen->length[c], footprint_length(change[c], (float)p, (float)rate));
+		seen->length[c] =
+			fmaxf(seen->length[c], footprint_length(change[c], (float)p, (float)rate));
 	}
 }
 

@@ -37,8 +37,8 @@ typedef struct {
 	double reach, half;              /* at most, of columns and of the narrow box of rows */
 } Seen;
 
-static __device__ Seen seen_by(const Footprints &s, const KernelView *k, const double corner[3],
-	const FootprintHalf &half)
+static __device__ Seen seen_by(
+	const Footprints &s, const KernelView *k, const double corner[3], const FootprintHalf &half)
 {
 	Seen seen = {1e9, -1e9, 1e9, -1e9, 1e9, -1e9, 0, 0};
 	const int a = s.axis[0], b = s.axis[1];
