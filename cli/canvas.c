@@ -111,6 +111,15 @@ int text_write(const char *path, const char *text, bool overwrite)
 	return good ? DONE : failed("'%s' cannot be written: %s", path, strerror(errno));
 }
 
+int text_close(const char *path, FILE *lines, char **text, bool overwrite)
+{
+	bool good = !ferror(lines);
+	good = fclose(lines) == 0 && good;
+	int code = good ? text_write(path, *text, overwrite) : failed("no memory for '%s'", path);
+	free(*text);
+	return code;
+}
+
 int canvas_write(canvas *c, const char *path, const tomos_file_options *options)
 {
 	int code;

@@ -124,6 +124,7 @@ const char *row_values(const tomos_option *row); /* "a|b|c" of a choice, with re
 void name_shown(const char *name, char shown[64]); /* with '-' for '_' */
 char row_letter(const tomos_option *row);          /* 'o' of -o, or 0 */
 /* Its default as text; "" for none. */
+const char *row_text(const command *c, const tomos_option *row); /* what it does */
 void row_default(const command *c, int number, const tomos_option *row, char text[256]);
 
 /* Target of an option of kind ARRAY; the array comes first, as the library expects. */
@@ -196,8 +197,12 @@ void say(const char *format, ...) PRINTF_LIKE(1, 2); /* to stdout, unless quiet 
 int interrupted(void);
 bool message_quiet(void);
 const char *message_command(void);
-void note_line(const char *line);                     /* such a line, as the library says it */
-void note(const char *format, ...) PRINTF_LIKE(1, 2); /* to stderr, unless quiet */
+/* Replaces option names of the library, source_axis, by those of the command, --source-axis. */
+void message_typed(const char *message, char *text, size_t size);
+void message_line(tomos_level level, const char *line); /* what a job of the library says */
+/* Lines on stderr, "note: ..." unless quiet, "warning: ..." always. */
+void note(const char *format, ...) PRINTF_LIKE(1, 2);
+void warn(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* ---- progress and Ctrl-C --------------------------------------------------------------------- */
 
@@ -337,6 +342,7 @@ void job_free(scan_job *j);
 /* Does the work with the prepared scan of the options and their backend. */
 int job_prepared(const settings *s, bool axis_later,
 	int (*work)(const settings *s, tomos_prepared *prepared, tomos_backend *backend));
+void prepared_say(const tomos_prepared *prepared); /* how its axis was found */
 void axis_say(const tomos_axis *axis, const tomos_geometry *scan);
 void prep_say(const tomos_prep_report *report);
 int info_kernels(void);

@@ -80,20 +80,21 @@ static double rms(const double *values, int64_t count)
 static int write_table(const settings *s, const alignment *a)
 {
 	const char *path = s->motions.table;
+	char *text = NULL;
+	size_t size;
 	if (!path[0])
 		return DONE;
-	FILE *file = fopen(path, s->file.overwrite ? "w" : "wx");
-	if (!file)
-		return failed(
-			"'%s' cannot be written; --overwrite replaces a file that exists", path);
-	fprintf(file, "view,columns,rows,roll\n");
+	FILE *lines = open_memstream(&text, &size);
+	if (!lines)
+		return failed("no memory for '%s'", path);
+	fprintf(lines, "view,shift-x,shift-y,roll\n");
 	for (int64_t i = 0; i < a->views; i++)
-		fprintf(file, "%lld,%.6g,%.6g,%.6g\n", (long long)i, a->curves[0][i],
+		fprintf(lines, "%lld,%.6g,%.6g,%.6g\n", (long long)i, a->curves[0][i],
 			a->curves[1][i], a->curves[2][i]);
-	if (fclose(file) != 0)
-		return failed("'%s' could not be written", path);
-	say("wrote %s\n", path);
-	return DONE;
+	int code = text_close(path, lines, &text, s->file.overwrite);
+	if (code == DONE)
+		say("wrote %s\n", path);
+	return code;
 }
 
 static int write_plot(const settings *s, const alignment *a)
@@ -133,6 +134,17 @@ done:
 	return code;
 }
 
+/* The axis and the direction of rotation that motions are relative to, and what makes them
+ * uncertain. */
+static void say_given(const tomos_prepared *prepared, const alignment *a)
+{
+	if (!tomos_prepared_note(prepared)) /* which job_prepared has printed */
+		say("axis and direction of rotation: as given\n");
+	if (tomos_align_cut(&a->data))
+		warn("the object goes on beyond the first or last row: slices are added for what "
+		     "moves in and out of view, and shifts along the rows are less certain");
+}
+
 static int align(const settings *s, tomos_prepared *prepared, tomos_backend *backend)
 {
 	const tomos_geometry *g = tomos_prepared_geometry(prepared);
@@ -143,6 +155,8 @@ static int align(const settings *s, tomos_prepared *prepared, tomos_backend *bac
 	DO(alignment_new(&a, g));
 	DO(lib(tomos_prepared_read(
 		prepared, 0, a.data.shape[1], a.data.data, NULL, progress_shown())));
+	progress_clear();
+	say_given(prepared, &a);
 	DO(lib(tomos_align(
 		backend, &grid, g, &a.data, a.motions, a.poses, &s->align, progress_shown())));
 	progress_clear();

@@ -257,7 +257,8 @@ done:
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-static void pose_say(const tomos_pose *pose)
+/* False: the values are uncertain. */
+static bool pose_say(const tomos_pose *pose)
 {
 	static const char *const names[TOMOS_POSE_VALUES] = {
 		"axis", "axis-row", "roll", "slant", "swivel", "source-detector"};
@@ -278,20 +279,28 @@ static void pose_say(const tomos_pose *pose)
 	}
 	say("what the projections contradict each other by: %.3g %% of them, before %.3g %%\n",
 		100 * pose->after, 100 * pose->before);
-	if (isnan(pose->error[TOMOS_POSE_AXIS]) || pose->after > MOSTLY_NOISE)
-		note("warning: rays measured from both sides hardly agree, so the values are "
-		     "uncertain, whatever their standard errors: compare slices with --sweep\n");
+	bool uncertain = isnan(pose->error[TOMOS_POSE_AXIS]) || pose->after > MOSTLY_NOISE;
+	if (uncertain)
+		warn("rays measured from both sides hardly agree, so the values are "
+		     "uncertain, whatever their standard errors: compare slices with --sweep");
 	else if (pose->after > 1.01 * pose->before)
-		note("warning: projections agree no better with what was found than before: "
-		     "compare slices before using it\n");
+		warn("projections agree no better with what was found than before: "
+		     "compare slices before using it");
 	if (pose->reversed)
-		note("note: rays measured from both sides agree for the opposite direction of "
-		     "rotation only: the angles are negated (--direction given keeps them)\n");
+		note("rays measured from both sides agree for the opposite direction of "
+		     "rotation only: the angles are negated (--direction given keeps them)");
+	return !uncertain;
 }
+
+/* What a search has found; certain: enough to be written. */
+typedef struct result {
+	double column;
+	bool certain;
+} result;
 
 /* Finds the axis in some rows about the middle, or in the one that was named. */
 static int find_axis(
-	const settings *s, tomos_prepared *prepared, tomos_backend *backend, double *column)
+	const settings *s, tomos_prepared *prepared, tomos_backend *backend, result *found)
 {
 	tomos_axis axis = {.bytes = sizeof axis};
 	int64_t first, count;
@@ -299,23 +308,22 @@ static int find_axis(
 	DO(choose_rows(s, prepared, &first, &count));
 	DO(lib(tomos_prepared_axis(prepared, backend, first, count, &axis, progress_shown())));
 	axis_say(&axis, tomos_prepared_geometry(prepared));
-	*column = axis.column;
+	*found = (result){axis.column, !axis.at_edge};
 done:
 	return code;
 }
 
-static int find_pose(tomos_prepared *prepared, tomos_backend *backend, double *column)
+static int find_pose(tomos_prepared *prepared, tomos_backend *backend, result *found)
 {
 	tomos_pose pose = {.bytes = sizeof pose};
 	int code = lib(tomos_prepared_pose(prepared, backend, &pose, progress_shown()));
 	progress_clear();
 	if (code == DONE) {
 		const char *kept = tomos_prepared_note(prepared);
-		pose_say(&pose);
+		*found = (result){pose.value[TOMOS_POSE_AXIS], pose_say(&pose)};
 		if (kept)
 			say("%s\n", kept);
 	}
-	*column = pose.value[TOMOS_POSE_AXIS];
 	return code;
 }
 
@@ -350,11 +358,26 @@ static int check_slices(const settings *s, const tomos_geometry *g)
 		option);
 }
 
+/* An axis at the edge of the range that was searched, or a fit that the scan does not determine, is
+ * not written: recon would use it without a word. */
+static int save_views(const settings *s, const tomos_prepared *prepared, const result *found)
+{
+	const char *path = s->center.save;
+	if (!found->certain)
+		return failed("'%s' is not written, since the geometry is uncertain (see the "
+			      "warning above); recon --axis sets the axis",
+			path);
+	int code = lib(tomos_geometry_write(tomos_prepared_geometry(prepared), path, &s->file));
+	if (code == DONE)
+		say("wrote %s, for recon --views-file\n", path);
+	return code;
+}
+
 static int center(const settings *s, tomos_prepared *prepared, tomos_backend *backend)
 {
 	const tomos_geometry *g = tomos_prepared_geometry(prepared);
 	tomos_geometry *given = NULL;
-	double column = 0;
+	result found = {.certain = false};
 	sweep w = {0};
 	int code;
 	DO(lib(tomos_geometry_views(&given, tomos_geometry_rows(g), tomos_geometry_columns(g),
@@ -362,19 +385,16 @@ static int center(const settings *s, tomos_prepared *prepared, tomos_backend *ba
 	DO(check_slices(s, g));
 	if (s->center.sweep[0])
 		DO(sweep_parse(s->center.sweep, tomos_geometry_columns(g), &w));
-	DO(s->center.fit ? find_pose(prepared, backend, &column)
-			 : find_axis(s, prepared, backend, &column));
+	DO(s->center.fit ? find_pose(prepared, backend, &found)
+			 : find_axis(s, prepared, backend, &found));
 	if (message_quiet())
-		printf("%.3f\n", column);
-	if (s->center.save[0]) {
-		DO(lib(tomos_geometry_write(
-			tomos_prepared_geometry(prepared), s->center.save, &s->file)));
-		say("wrote %s, for recon --views-file\n", s->center.save);
-	}
+		printf("%.3f\n", found.column);
 	if (s->center.picture[0])
 		DO(picture_draw(s, prepared, given, backend));
 	if (s->center.sweep[0])
-		DO(draw_sweep(s, prepared, backend, column, &w));
+		DO(draw_sweep(s, prepared, backend, found.column, &w));
+	if (s->center.save[0])
+		DO(save_views(s, prepared, &found));
 done:
 	tomos_geometry_free(given);
 	return code;

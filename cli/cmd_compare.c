@@ -47,8 +47,7 @@ static void say_units(const char *const *paths, const side sides[2])
 	if (strcmp(a, b) == 0 && a[0])
 		printf("unit                %s\n", a);
 	else if (a[0] && b[0])
-		note("warning: '%s' is in %s, but '%s' in %s: the numbers are compared as they "
-		     "are\n",
+		warn("'%s' is in %s, but '%s' in %s: the numbers are compared as they are",
 			paths[0], a, paths[1], b);
 }
 

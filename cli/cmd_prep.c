@@ -15,9 +15,8 @@ static void without_views(const settings *s, scan_job *j)
 {
 	j->scan.arc = 1;
 	j->job.axis_later = 1;
-	note("note: '%s' does not say its angles, so the output is without geometry; give them "
-	     "with "
-	     "--angles or --arc\n",
+	note("'%s' does not say its angles, so the output is without geometry; give them "
+	     "with --angles or --arc",
 		s->operands[0]);
 }
 
@@ -52,8 +51,7 @@ int cmd_prep(const settings *s)
 	const int64_t shape[3] = {tomos_geometry_count(scan), tomos_geometry_rows(scan),
 		tomos_geometry_columns(scan)};
 	DO(output_open(&out, s->output.output, &s->file, TOMOS_PROJECTIONS, shape));
-	if (tomos_prepared_note(prepared))
-		say("%s\n", tomos_prepared_note(prepared));
+	prepared_say(prepared);
 	DO(prepare_all(prepared, &data));
 	DO(output_range(&out, &data));
 	DO(lib(tomos_file_set_units(out.file, tomos_prepared_unit(prepared), NULL)));

@@ -159,11 +159,11 @@ static void say_iterations(const settings *s, const recon *r)
 			(long long)p->best);
 	say("\n");
 	if (strcmp(p->ended, "accuracy") == 0)
-		note("note: the iteration ended because --normal fourier cannot tell smaller "
-		     "residuals from rounding; --normal direct can\n");
+		note("the iteration ended because --normal fourier cannot tell smaller "
+		     "residuals from rounding; --normal direct can");
 	if (p->before > s->algebraic.iterations)
-		note("note: the checkpoint has %lld iterations, more than the %lld of "
-		     "--iterations: the volume has them all\n",
+		note("the checkpoint has %lld iterations, more than the %lld of "
+		     "--iterations: the volume has them all",
 			(long long)p->before, (long long)s->algebraic.iterations);
 }
 
@@ -223,8 +223,10 @@ static void say_report(const settings *s, const recon *r)
 	say_iterations(s, r);
 	say_stages(&r->report);
 	if (r->report.ranks > 1 && !s->run.dry_run)
-		say("sent      %.6g MB between %lld ranks\n", r->report.sent_bytes * 1e-6,
-			(long long)r->report.ranks);
+		say("sent      %.6g MB between %lld ranks; read in memory that they share: %.6g "
+		    "MB\n",
+			r->report.sent_bytes * 1e-6, (long long)r->report.ranks,
+			r->report.shared_bytes * 1e-6);
 	if (s->recon.timing && r->report.seconds > 0 && !s->run.dry_run)
 		say_timing(&r->report);
 	if (s->recon.verbose && !s->run.dry_run)

@@ -167,8 +167,8 @@ static int draw_sheet(const settings *s, const montage *p, const tomos_file *fil
 	all.unit = s->show.unit[0] ? s->show.unit : info->value_unit;
 	int thin = sheet_drop_thin(&all);
 	if (thin > 0)
-		note("note: %d plane%s of less than an eighth of the others' size %s left out\n",
-			thin, thin == 1 ? "" : "s", thin == 1 ? "is" : "are");
+		note("%d plane%s of less than an eighth of the others' size %s left out", thin,
+			thin == 1 ? "" : "s", thin == 1 ? "is" : "are");
 	sheet_lay_out(&all);
 	canvas_open(&c, s->output.output, all.wide, all.high_all, 1);
 	sheet_draw(&c, &all);

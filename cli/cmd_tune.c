@@ -121,7 +121,7 @@ static void print_file(const tomos_backend *backend)
 	if (tomos_tuned_file(backend, &path, &wrong) == TOMOS_OK)
 		printf("file    %s%s\n", path, file_exists(path) ? "" : " (not there)");
 	if (path && wrong)
-		note("warning: '%s' cannot be used: %s; measure again\n", path, wrong);
+		warn("'%s' cannot be used: %s; measure again", path, wrong);
 	tomos_tuned_free(path);
 }
 

@@ -38,7 +38,7 @@ static int open_files(const settings *s, view_state *v)
 	if (source_is_scan(v->files[0]) && live_open(&v->live, s) != DONE) {
 		live_close(v->live);
 		v->live = NULL;
-		note("note: no slices are reconstructed from '%s'\n", s->operands[0]);
+		note("no slices are reconstructed from '%s'", s->operands[0]);
 	}
 	bool zarr = source_folder(v->files[0]) || (v->count > 1 && source_folder(v->files[1]));
 	if (s->view.zarr && !zarr)

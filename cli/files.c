@@ -126,7 +126,7 @@ int output_describe(
 	bool views = strcmp(info.format, "hdf5") == 0 || strcmp(info.format, "zarr") == 0;
 	bool numbers = strstr("npy npz raw", info.format) != NULL; /* and nothing else */
 	if ((grid && numbers) || (scan && !views))
-		note("note: %s files hold no %s; '%s' is without it\n", info.format,
+		note("%s files hold no %s; '%s' is without it", info.format,
 			scan ? "geometry" : "grid", path);
 	if (grid && !numbers)
 		DO(lib(tomos_file_set_grid(file, grid)));
@@ -241,8 +241,8 @@ void grids_warn(const char *path, const tomos_grid *grid, const char *other, con
 {
 	if (grid->n[0] == 0 || with->n[0] == 0 || grids_same(grid, with))
 		return;
-	note("warning: the voxels of '%s' are %g x %g x %g, the first at (%g, %g, %g); those of %s "
-	     "are %g x %g x %g, the first at (%g, %g, %g): they are matched by their indices\n",
+	warn("the voxels of '%s' are %g x %g x %g, the first at (%g, %g, %g); those of %s "
+	     "are %g x %g x %g, the first at (%g, %g, %g): they are matched by their indices",
 		path, grid->step[0], grid->step[1], grid->step[2], grid->first[0], grid->first[1],
 		grid->first[2], other, with->step[0], with->step[1], with->step[2], with->first[0],
 		with->first[1], with->first[2]);
@@ -283,8 +283,7 @@ int file_open(const settings *s, const char *path, tomos_file **file, tomos_file
 	DO(lib(tomos_file_describe(*file, info)));
 	DO(lib(tomos_file_gap(*file, &number, after, sizeof after)));
 	if (number >= 0)
-		note("warning: number %lld is missing %s%s'; the files are used as if they were "
-		     "complete\n",
+		warn("number %lld is missing %s%s'; the files are used as if they were complete",
 			(long long)number, after[0] ? "after '" : "in '", after[0] ? after : path);
 done:
 	return code;

@@ -63,8 +63,8 @@ void row_help(const command *c, int number, const tomos_option *row, char text[1
 	bool choice = row->kind == TOMOS_CHOICE;
 	char needs[256];
 	help_needs(c, row, needs);
-	int at = snprintf(text, 1024, "%s%s%s%s", row->help, needs[0] ? "; needs " : "", needs,
-		choice ? " (" : "");
+	int at = snprintf(text, 1024, "%s%s%s%s", row_text(c, row), needs[0] ? "; needs " : "",
+		needs, choice ? " (" : "");
 	for (const char *v = row_values(row); choice && *v && at < 1000; v++)
 		at += *v == '|' ? sprintf(text + at, ", ") : sprintf(text + at, "%c", *v);
 	row_default(c, number, row, fallback);

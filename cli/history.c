@@ -1,8 +1,6 @@
 /* Residual and error of each iteration: lists for them, and their file and plot. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "plot.h"
 
 enum { MOST = 100000 };
@@ -30,17 +28,17 @@ int64_t history_count(const tomos_history *h)
 int history_write(const settings *s, const tomos_history *h)
 {
 	const char *path = s->recon.history;
-	FILE *file = path[0] ? fopen(path, s->file.overwrite ? "w" : "wx") : NULL;
+	char *text = NULL;
+	size_t size;
 	if (!path[0])
 		return DONE;
-	if (!file)
-		return failed("'%s' cannot be written: %s", path, strerror(errno));
-	fprintf(file, "iteration,residual,error\n");
+	FILE *lines = open_memstream(&text, &size);
+	if (!lines)
+		return failed("no memory for '%s'", path);
+	fprintf(lines, "iteration,residual,error\n");
 	for (int64_t i = 0; i < history_count(h); i++)
-		fprintf(file, "%lld,%.9g,%.9g\n", (long long)(i + 1), h->residual[i], h->error[i]);
-	if (fclose(file) != 0)
-		return failed("'%s' cannot be written: %s", path, strerror(errno));
-	return DONE;
+		fprintf(lines, "%lld,%.9g,%.9g\n", (long long)(i + 1), h->residual[i], h->error[i]);
+	return text_close(path, lines, &text, s->file.overwrite);
 }
 
 int history_plot(const settings *s, const tomos_history *h, const char *method, bool truth)

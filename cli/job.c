@@ -25,8 +25,8 @@ static void note_geometry(const settings *s, const tomos_scan_info *info)
 	if (info->has_geometry || info->source_axis > 0 || s->views.views_file[0] ||
 		settings_given(s, GROUP_scan, "geometry"))
 		return;
-	note("note: no geometry in '%s': parallel beam assumed; --geometry fan or cone with "
-	     "--source-axis and --source-detector if not\n",
+	note("no geometry in '%s': parallel beam assumed; --geometry fan or cone with "
+	     "--source-axis and --source-detector if not",
 		s->operands[0]);
 }
 
@@ -61,13 +61,10 @@ done:
 	return code;
 }
 
-static void say_line(void *user, const char *line)
+static void say_line(void *user, tomos_level level, const char *line)
 {
 	(void)user;
-	if (strncmp(line, "warning", 7) == 0 || strncmp(line, "note", 4) == 0)
-		note_line(line);
-	else
-		say("%s\n", line);
+	message_line(level, line);
 }
 
 int job_make(const settings *s, scan_job *j)
@@ -108,12 +105,21 @@ int job_prepared(const settings *s, bool axis_later,
 	j.job.axis_later = axis_later;
 	DO(lib(tomos_backend_open(&backend, s->backend.backend)));
 	DO(lib(tomos_prepared_open(&prepared, &j.job, progress_shown())));
+	prepared_say(prepared);
 	DO(work(s, prepared, backend));
 done:
 	tomos_prepared_close(prepared);
 	tomos_backend_close(backend);
 	job_free(&j);
 	return code;
+}
+
+void prepared_say(const tomos_prepared *prepared)
+{
+	if (tomos_prepared_note(prepared))
+		message_line(TOMOS_FACT, tomos_prepared_note(prepared));
+	if (tomos_prepared_warning(prepared))
+		message_line(TOMOS_WARNING, tomos_prepared_warning(prepared));
 }
 
 /* ---- the axis ------------------------------------------------------------------------------ */
@@ -134,22 +140,27 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 		say("standard error %.2g columns, ", axis->error);
 	say("confidence %.2f%s\n", axis->confidence, axis->half ? " (half acquisition)" : "");
 	if (axis->reversed)
-		note("note: rays measured from both sides agree for the opposite direction of "
-		     "rotation only: the angles are negated (--direction given keeps them)\n");
+		note("rays measured from both sides agree for the opposite direction of "
+		     "rotation only: the angles are negated (--direction given keeps them)");
 	say_opinion("pairs", axis->pairs);
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);
-	if (axis->at_edge)
-		note("warning: the axis may be outside the range %g to %g that was searched; set "
-		     "--axis-range\n",
-			axis->low, axis->high);
+	if (axis->constant > 0)
+		note("%lld columns have the same value in all views (dead pixels, or a "
+		     "frame) and were replaced for this search",
+			(long long)axis->constant);
 	double from, to, step;
-	if (!tomos_axis_doubt(axis, &from, &to, &step))
+	bool doubt = tomos_axis_doubt(axis, &from, &to, &step);
+	if (axis->at_edge) /* slices about it would not show the axis */
+		warn("the axis may be outside the range %g to %g that was searched; give another "
+		     "one with --axis-range",
+			axis->low, axis->high);
+	if (!doubt || axis->at_edge)
 		return;
 	if (tilted) /* filtered back projection has no slices of it */
-		note("warning: the axis is uncertain; --axis sets it\n");
+		warn("the axis is uncertain; --axis sets it");
 	else
-		note("warning: the axis is uncertain; compare slices with --sweep %g:%g:%g\n", from,
+		warn("the axis is uncertain; compare slices with --sweep %g:%g:%g", from,
 			fmin(to, (double)(columns - 1)), step);
 }
 

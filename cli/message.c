@@ -1,4 +1,5 @@
-/* Output of the command: results, notes unless quiet, one error message for every failure. */
+/* Output of the command: results and notes unless quiet, warnings, one error message for every
+ * failure. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,15 +79,29 @@ static bool same_name(const char *name, const char *word, size_t length)
 	return !name[length];
 }
 
-/* Whether a word is an option name of two words or more, which is unambiguous in a message. */
-static bool is_option(const char *word, size_t length)
+/* "pitch is 3; it must be ...": the first word of a message is what it is about. */
+static bool is_subject(const char *after)
 {
-	if (!memchr(word, '_', length) && !memchr(word, '-', length))
+	static const char *const verbs[] = {
+		": ", " is ", " are ", " has ", " have ", " and ", " '"};
+	for (int i = 0; i < COUNT(verbs); i++)
+		if (strncmp(after, verbs[i], strlen(verbs[i])) == 0)
+			return true;
+	return false;
+}
+
+/* Whether a word is the name of an option of the running command: of two words or more, which is
+ * unambiguous in a message, or the subject of the message. */
+static bool is_option(const char *word, size_t length, bool first)
+{
+	if (!memchr(word, '_', length) && !memchr(word, '-', length) &&
+		!(first && is_subject(word + length)))
 		return false;
-	for (int number = 0; number < GROUP_COUNT; number++) {
+	const command *c = command_find(speaker);
+	for (int number = 0; number < GROUP_COUNT && c; number++) {
 		group g = group_get(number);
 		for (int i = 0; i < g.count; i++)
-			if (same_name(g.rows[i].name, word, length))
+			if (same_name(g.rows[i].name, word, length) && row_used(c, number, i))
 				return true;
 	}
 	return false;
@@ -110,8 +125,7 @@ static size_t quoted_option(const char *at, char *text, size_t *used, size_t siz
 	return start + length + 1;
 }
 
-/* Replaces option names of the library, source_axis, by those of the command, --source-axis. */
-static void as_typed(const char *message, char *text, size_t size)
+void message_typed(const char *message, char *text, size_t size)
 {
 	size_t used = 0;
 	for (const char *at = message; *at && used + 4 < size;) {
@@ -123,7 +137,8 @@ static void as_typed(const char *message, char *text, size_t size)
 			length++;
 		bool begins = at == message || at[-1] == ' ' ||
 			      at[-1] == '('; /* not part of a file name */
-		bool option = begins && is_option(at, length) && used + length + 4 < size;
+		bool option =
+			begins && is_option(at, length, at == message) && used + length + 4 < size;
 		if (option)
 			used += (size_t)sprintf(text + used, "--");
 		for (size_t i = 0; i < (length ? length : 1) && used + 2 < size; i++, at++)
@@ -148,7 +163,7 @@ int lib(tomos_status status)
 	if (status == TOMOS_CANCELLED)
 		return interrupted();
 	char message[2048];
-	as_typed(tomos_message(), message, sizeof message);
+	message_typed(tomos_message(), message, sizeof message);
 	add_hint(message, sizeof message);
 	return status == TOMOS_BAD_VALUE ? wrong_usage("%s", message) : failed("%s", message);
 }
@@ -175,20 +190,42 @@ void say(const char *format, ...)
 	va_end(values);
 }
 
-void note_line(const char *line)
+void message_line(tomos_level level, const char *line)
 {
 	char text[1024];
-	as_typed(line, text, sizeof text);
-	note("%s\n", text);
+	message_typed(line, text, sizeof text);
+	if (level == TOMOS_FACT)
+		say("%s\n", text);
+	else if (level == TOMOS_NOTE)
+		note("%s", text);
+	else
+		warn("%s", text);
+}
+
+/* A line to stderr, with what it is before it. */
+static void remark(bool shown, const char *kind, const char *format, va_list values)
+{
+	char line[2048];
+	vsnprintf(line, sizeof line, format, values);
+	if (record)
+		fprintf(record, "! %s: %s\n", kind, line);
+	progress_clear();
+	if (shown)
+		fprintf(stderr, "%s: %s\n", kind, line);
 }
 
 void note(const char *format, ...)
 {
 	va_list values;
 	va_start(values, format);
-	keep("! ", format, values);
-	progress_clear();
-	if (!message_quiet())
-		vfprintf(stderr, format, values);
+	remark(!message_quiet(), "note", format, values);
+	va_end(values);
+}
+
+void warn(const char *format, ...)
+{
+	va_list values;
+	va_start(values, format);
+	remark(ranks_print(), "warning", format, values);
 	va_end(values);
 }

@@ -1,4 +1,5 @@
 /* Parses the command line into the settings, using the rows of the groups. */
+#include <ctype.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -94,6 +95,10 @@ static int set_size(char *base, const tomos_option *row, const char *option, con
 	int64_t bytes;
 	if (tomos_size_parse(text, &bytes) != TOMOS_OK)
 		return wrong_usage("--%s: %s", option, tomos_message());
+	if (bytes > 0 && bytes < 1 << 20 && isdigit((unsigned char)text[strlen(text) - 1]))
+		return wrong_usage("--%s: '%s' are bytes, as there is no unit; '%sM' are MiB, "
+				   "'%sG' GiB",
+			option, text, text, text);
 	memcpy(base + row->offset, &bytes, sizeof bytes);
 	return DONE;
 }
@@ -232,7 +237,7 @@ static int unknown(const command *c, const char *name, size_t length)
 	commands_with(name, length, names, sizeof names);
 	if (names[0])
 		return wrong_usage(
-			"--%s is no option of this command; it is one of: %s", word, names);
+			"--%s is no option of this command; it is an option of: %s", word, names);
 	option_names(c, names, sizeof names);
 	const char *nearest = tomos_name_nearest(names, word);
 	if (nearest[0])

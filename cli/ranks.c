@@ -1,7 +1,6 @@
 /* The command under mpirun or srun: rank 0 prints; recon uses all ranks, and in other commands the
  * others wait. */
 #include <stdio.h>
-#include <stdlib.h>
 #include "cli.h"
 
 static tomos_comm *comm;
@@ -17,16 +16,6 @@ bool ranks_print(void)
 	return !mute;
 }
 
-/* The ranks of a machine share its cores. */
-static void share_cores(void)
-{
-	int local;
-	const char *given = getenv("TOMOS_THREADS");
-	(void)tomos_comm_local(comm, &local);
-	if (local > 1 && !(given && *given))
-		(void)tomos_set_threads(tomos_threads() > local ? tomos_threads() / local : 1);
-}
-
 int ranks_begin(void)
 {
 	if (!tomos_comm_launched())
@@ -38,7 +27,6 @@ int ranks_begin(void)
 		return failed("%s", tomos_message());
 	if (!ranks_print() && !freopen("/dev/null", "w", stdout))
 		return failed("/dev/null cannot be opened");
-	share_cores();
 	return DONE;
 }
 

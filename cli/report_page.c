@@ -72,8 +72,7 @@ static int put_lines(
 		size_t length = strcspn(at, "\n");
 		char *line = strndup(at, length);
 		bool marked = line && strncmp(line, "! ", 2) == 0;
-		bool warns = line && (marked || strstr(line, "WARNING"));
-		if (line && (warnings ? warns : true)) {
+		if (line && (marked || !warnings)) {
 			fputs(before, out);
 			xml_escape(out, marked ? line + 2 : line);
 			fputs(after, out);
@@ -284,8 +283,8 @@ static void put_run(FILE *out, const page *p, const tomos_run_report *r)
 	fact(out, "Slabs", "%lld, %lld slices computed, %lld of an earlier run",
 		(long long)r->slabs, (long long)r->slices, (long long)r->resumed);
 	if (r->ranks > 1)
-		fact(out, "Ranks", "%lld, %.4g MB sent between them", (long long)r->ranks,
-			r->sent_bytes * 1e-6);
+		fact(out, "Ranks", "%lld, %.4g MB sent between them, %.4g MB in shared memory",
+			(long long)r->ranks, r->sent_bytes * 1e-6, r->shared_bytes * 1e-6);
 	fact(out, "Memory", "%.4g MB planned, %.4g MB used at most", r->planned_bytes * 1e-6,
 		(double)used.ru_maxrss * 1024e-6);
 	if (p->device_bytes > 0)

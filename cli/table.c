@@ -178,16 +178,26 @@ char row_letter(const tomos_option *row)
 	return 0;
 }
 
-static const char *own_default(const command *c, const char *name)
+typedef struct own_text {
+	const char *commands, *option, *text;
+} own_text;
+
+#define OWN_TEXT(commands, option, text) {commands, option, text},
+
+static const char *find_own(const own_text *list, int count, const command *c, const char *option)
 {
-#define DEFAULT(command, option, text) {command, option, text},
-	static const struct {
-		const char *command, *option, *text;
-	} list[] = {CLI_DEFAULTS(DEFAULT)};
-	for (int i = 0; i < COUNT(list); i++)
-		if (strcmp(list[i].command, c->name) == 0 && strcmp(list[i].option, name) == 0)
+	for (int i = 0; i < count; i++)
+		if (name_in(list[i].commands, c->name, strlen(c->name)) &&
+			strcmp(list[i].option, option) == 0)
 			return list[i].text;
 	return NULL;
+}
+
+const char *row_text(const command *c, const tomos_option *row)
+{
+	static const own_text list[] = {CLI_HELP(OWN_TEXT)};
+	const char *own = find_own(list, COUNT(list), c, row->name);
+	return own ? own : row->help;
 }
 
 void row_default(const command *c, int number, const tomos_option *row, char text[256])
@@ -195,7 +205,8 @@ void row_default(const command *c, int number, const tomos_option *row, char tex
 	settings s;
 	settings_init(&s);
 	const char *field = (const char *)&s + group_get(number).offset + row->offset;
-	const char *own = own_default(c, row->name);
+	static const own_text list[] = {CLI_DEFAULTS(OWN_TEXT)};
+	const char *own = find_own(list, COUNT(list), c, row->name);
 	bool plain =
 		row->kind == TOMOS_REAL || row->kind == TOMOS_LENGTH || row->kind == TOMOS_ENERGY;
 	double real = 0;

@@ -98,6 +98,39 @@ static int list_fill(const char *option, char *text, const char *between, bool l
 	return DONE;
 }
 
+/* Whether the first name of a comma-separated list is this one. */
+static bool begins_with_name(const char *list, const char *name)
+{
+	size_t length = strcspn(list, ",\r\n");
+	return length == strlen(name) && strncmp(list, name, length) == 0;
+}
+
+/* A table that begins with names, such as that of tomos align: keeps the column that is named as
+ * the option, one number in a line. */
+static int keep_column(const char *option, const char *path, char *text)
+{
+	size_t head = strcspn(text, "\r\n"), used = 0;
+	int64_t column = 0, at = 0;
+	char names[200];
+	if (!isalpha((unsigned char)text[0]) || !memchr(text, ',', head))
+		return DONE;
+	snprintf(names, sizeof names, "%.*s", (int)head, text);
+	for (const char *name = text; !begins_with_name(name, option); column++) {
+		name += strcspn(name, ",\r\n");
+		if (*name++ != ',')
+			return wrong_usage("--%s: '%s' has the columns %s, and none is named '%s'",
+				option, path, names, option);
+	}
+	for (const char *c = text + head; *c; c++) {
+		bool ends = *c == '\n';
+		at = ends ? 0 : at + (*c == ',');
+		if (ends || (at == column && *c != ','))
+			text[used++] = *c;
+	}
+	text[used] = 0;
+	return DONE;
+}
+
 int text_list(const char *option, const char *text, bool lengths, double **values, int64_t *count)
 {
 	bool from_file = text[0] == '@';
@@ -113,6 +146,8 @@ int text_list(const char *option, const char *text, bool lengths, double **value
 		DO(failed("--%s: no memory for the list", option));
 	if (!from_file && (strstr(copy, ",,") || copy[0] == ',' || ends_with(copy, ",")))
 		DO(wrong_usage("--%s: a number is missing in '%s'", option, text));
+	if (from_file)
+		DO(keep_column(option, text + 1, copy));
 	DO(list_fill(option, copy, from_file ? ", \t\r\n" : ",", lengths, *values, count));
 	if (*count == 0)
 		DO(wrong_usage("--%s: there is no number in '%s'", option, text));

@@ -561,7 +561,8 @@ TOMOS_API double tomos_machine_bound(
 TOMOS_API const char *tomos_rate_name(tomos_rate rate); /* "memory", "link", ... */
 TOMOS_API const char *tomos_backend_names(void);        /* "auto|cpu|..." */
 TOMOS_API const char *tomos_projector_names(void);      /* "joseph|line|..." */
-TOMOS_API tomos_status tomos_set_threads(int threads);  /* 0: all cores */
+/* 0: all cores that the process may use; of several ranks on a machine, a share of them. */
+TOMOS_API tomos_status tomos_set_threads(int threads);
 TOMOS_API int tomos_threads(void);
 
 /* ---- ranks -------------------------------------------------------------------------------- */
@@ -724,6 +725,9 @@ TOMOS_API tomos_status tomos_pose_change(const double *poses, int64_t count, dou
 TOMOS_API tomos_status tomos_align(tomos_backend *backend, const tomos_grid *grid,
 	const tomos_geometry *scan, const tomos_array *projections, double *motions, double *poses,
 	const tomos_align_options *options, const tomos_progress *progress);
+/* 1: the object goes on beyond the first or last row. tomos_align then adds slices at both ends of
+ * the grid for what moves in and out of view, and its shifts along the rows are less certain. */
+TOMOS_API int tomos_align_cut(const tomos_array *projections);
 
 /* ---- stored matrices ---------------------------------------------------------------------- */
 
@@ -861,7 +865,7 @@ typedef struct tomos_axis {
 	int at_edge;
 	int full_turn;     /* 1: the views cover 360 degrees */
 	int half;          /* 1: half acquisition: the axis is in the outer quarter of the width */
-	double low, high;            /* the range searched */
+	double low, high; /* the range searched, also where that failed; 0: no search began */
 	double pairs, vo, sharpness; /* result of each method; NAN: not used */
 	/* Standard error of `column`, in columns, from the results of parts of the data or of the
 	 * methods; NAN: only one result. */
@@ -871,6 +875,9 @@ typedef struct tomos_axis {
 	 * columns score_first + i score_step; of many positions the best of neighbours. */
 	int64_t scores;
 	double score_first, score_step, score[TOMOS_AXIS_SCORES];
+	/* Columns of a row that have the same value in all views (dead pixels, a frame): replaced
+	 * for the search. */
+	int64_t constant;
 } tomos_axis;
 
 /* Parallel rays: from line integrals of one row or more (a few near the middle suffice) and the
@@ -947,9 +954,10 @@ typedef struct tomos_run_report {
 	int64_t limiting;
 	double expected_seconds; /* dry run with the option `ranks` */
 	/* Several ranks: slices, slabs, bytes and updates are those of all, times those of the
-	 * slowest. sent_bytes: messages between ranks, without the numbers that sums consist of. */
+	 * slowest. sent_bytes: messages between ranks, without the numbers that sums consist of;
+	 * shared_bytes: what ranks read of others in memory that they share, without a message. */
 	int64_t ranks;
-	double sent_bytes;
+	double sent_bytes, shared_bytes;
 } tomos_run_report;
 
 /* A job's projections: line integrals and their geometry. */
@@ -977,6 +985,9 @@ typedef struct tomos_run_look {
 	int64_t first_column, bin;
 } tomos_run_look;
 
+/* Lines that a job prints: what is used; what may be unexpected; what makes results doubtful. */
+typedef enum tomos_level { TOMOS_FACT, TOMOS_NOTE, TOMOS_WARNING } tomos_level;
+
 /* A scan, what is done with it, and where the result goes. NULL stands for defaults. */
 typedef struct tomos_job {
 	size_t bytes; /* of this struct, as the caller knows it; what lies beyond is 0 */
@@ -997,8 +1008,8 @@ typedef struct tomos_job {
 	const tomos_file_options *file;
 	const tomos_run_options *run;
 	const char *command, *recipe; /* kept in HDF5 outputs */
-	void (*say)(
-		void *user, const char *line); /* what was found and is used, a line at a time */
+	/* What was found and is used, a line at a time. */
+	void (*say)(void *user, tomos_level level, const char *line);
 	void *user;
 	tomos_run_report *report; /* kept up to date while the job runs */
 	/* Iterative methods. Arrays are named as files here and read slab by slab: those of
@@ -1064,6 +1075,8 @@ TOMOS_API tomos_status tomos_prepared_pose(tomos_prepared *prepared, tomos_backe
 TOMOS_API int tomos_prepared_searched(const tomos_prepared *prepared, tomos_axis *axis);
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
+/* Why the axis that was found is doubtful, and what to do about it; NULL: it is not. */
+TOMOS_API const char *tomos_prepared_warning(const tomos_prepared *prepared);
 /* The steps of preparation that run, a line each with its options: "bin: 2\n"; "": none. */
 TOMOS_API tomos_status tomos_prepared_steps(
 	const tomos_prepared *prepared, char *text, size_t size);
@@ -1134,6 +1147,8 @@ typedef struct tomos_cost {
 	int64_t limiting;                           /* the longest stage */
 	double read_bytes, sent_bytes, written_bytes; /* of all ranks together */
 	double data_bytes; /* of a rank's part of the volume and of the projections, as floats */
+	double shared_bytes; /* of all ranks: read in the memory that those of a node share */
+	double balance;      /* updates of the rank that has most, relative to the mean of all */
 } tomos_cost;
 
 /* Models tomos_run with 1 to 65536 ranks: the work of the rank that has most of it, at these rates.

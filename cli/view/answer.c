@@ -168,8 +168,16 @@ static int answer_slice(view_state *v, const view_request *r, view_reply *reply)
 {
 	float *slice = NULL;
 	int64_t shape[2];
+	char text[120];
 	if (!v->live)
 		return reply_error(reply, 404, "there is no scan to reconstruct from");
+	pthread_mutex_lock(&v->live_lock);
+	int64_t rows = live_rows(v->live);
+	pthread_mutex_unlock(&v->live_lock);
+	snprintf(text, sizeof text, "row is %lld; the scan has rows 0 to %lld", (long long)r->row,
+		(long long)rows - 1);
+	if (r->row >= rows)
+		return reply_error(reply, 400, text);
 	pthread_mutex_lock(&v->live_lock);
 	tomos_status status = live_slice(v->live, r, &slice, shape);
 	pthread_mutex_unlock(&v->live_lock);
@@ -185,27 +193,29 @@ static int answer_slice(view_state *v, const view_request *r, view_reply *reply)
 	return reply->status;
 }
 
-/* {"axis":31.4,"error":0.02}, or why there is none: a search that finds nothing is no failure of
- * the page. */
+/* {"axis":31.4,"error":0.02,"reversed":false,"warning":"","why":""}; `why` there is none: a search
+ * that finds nothing is no failure of the page. */
 static int answer_axis(view_state *v, view_reply *reply)
 {
 	size_t size;
 	char *text = NULL;
-	double axis = NAN, error = NAN;
+	view_axis axis;
 	if (!v->live)
 		return reply_error(reply, 404, "there is no scan to reconstruct from");
 	FILE *json = open_memstream(&text, &size);
 	if (!json)
 		return reply_error(reply, 503, "no memory");
 	pthread_mutex_lock(&v->live_lock);
-	tomos_status status = live_find(v->live, &axis, &error);
+	tomos_status status = live_find(v->live, &axis);
 	pthread_mutex_unlock(&v->live_lock);
 	fputs("{\"axis\":", json);
-	json_number(json, axis);
+	json_number(json, axis.column);
 	fputs(",\"error\":", json);
-	json_number(json, error);
+	json_number(json, axis.error);
+	fprintf(json, ",\"reversed\":%s,\"warning\":", axis.reversed ? "true" : "false");
+	json_text(json, axis.warning);
 	fputs(",\"why\":", json);
-	json_text(json, status == TOMOS_OK ? "" : tomos_message());
+	json_text(json, status == TOMOS_OK ? axis.why : tomos_message());
 	fputc('}', json);
 	if (fclose(json) != 0) {
 		free(text);

@@ -117,5 +117,6 @@ void source_describe_scan(view_source *s, const view_live *live, FILE *json)
 	fprintf(json, ",\"axis_known\":%s,\"live\":%s,\"angles\":", known ? "true" : "false",
 		live ? "true" : "false");
 	numbers(json, s->angles, s->angles ? i->views : 0);
-	fprintf(json, ",\"geometry\":%s}", i->has_geometry ? "true" : "false");
+	fprintf(json, ",\"geometry\":%s,\"point\":%s}", i->has_geometry ? "true" : "false",
+		live && live_point(live) ? "true" : "false");
 }

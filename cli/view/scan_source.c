@@ -84,11 +84,10 @@ static void take_axis(view_source *s)
 static void describe(view_source *s, const settings *given)
 {
 	tomos_scan_info *i = &s->scan_info;
-	if (settings_given(given, GROUP_scan, "pixel")) {
-		double height = given->scan.pixel_height;
-		i->pixel = given->scan.pixel;
-		i->pixel_height = height > 0 ? height : i->pixel;
-	}
+	if (settings_given(given, GROUP_scan, "pixel"))
+		i->pixel = i->pixel_height = given->scan.pixel;
+	if (given->scan.pixel_height > 0)
+		i->pixel_height = given->scan.pixel_height;
 	s->content = "scan";
 	snprintf(s->type, sizeof s->type, "%s", i->type);
 	s->level_count = 1;
@@ -96,7 +95,7 @@ static void describe(view_source *s, const settings *given)
 	s->has_grid = i->pixel > 0;
 	snprintf(s->unit, sizeof s->unit, "%s", s->has_grid ? "mm" : "");
 	s->step[0] = 1;
-	s->step[1] = i->pixel > 0 ? i->pixel_height : 1;
+	s->step[1] = i->pixel_height > 0 ? i->pixel_height : 1;
 	s->step[2] = i->pixel > 0 ? i->pixel : 1;
 	take_angles(s, &given->scan);
 	take_axis(s);

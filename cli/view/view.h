@@ -91,9 +91,16 @@ int live_open(view_live **live, const settings *s); /* of the first operand */
 void live_close(view_live *live);
 double live_axis(const view_live *live);     /* column that the axis is at, as far as is known */
 bool live_axis_given(const view_live *live); /* as an option */
-/* The column that a search finds, and its standard error, NAN: not known; slices that follow have
- * the axis there unless they ask for another. */
-tomos_status live_find(view_live *live, double *axis, double *error);
+int64_t live_rows(const view_live *live);
+bool live_point(const view_live *live); /* fan or cone beam */
+/* The axis that tomos recon uses, found by a search where it is not known; slices that follow have
+ * it there unless they ask for another column. */
+typedef struct view_axis {
+	double column, error;         /* error: standard error; NAN: not known */
+	bool reversed;                /* the angles are negated */
+	char warning[1024], why[512]; /* it is doubtful; it was not found, and the column is NAN */
+} view_axis;
+tomos_status live_find(view_live *live, view_axis *axis);
 /* *slice is to be freed. */
 tomos_status live_slice(view_live *live, const view_request *r, float **slice, int64_t shape[2]);
 

@@ -121,10 +121,11 @@ class RunReportStruct(SizedStruct):
         ("difference", DifferenceStruct), *_members(c_char * 32, "forward back"),
         *_members(c_double, "planned_bytes start_seconds"),
         *_members(c_double * 6, "stage_seconds stage_bytes"), ("limiting", c_int64),
-        ("expected_seconds", c_double), ("ranks", c_int64), ("sent_bytes", c_double)]
+        ("expected_seconds", c_double), ("ranks", c_int64),
+        *_members(c_double, "sent_bytes shared_bytes")]
 
 
-SAY = CFUNCTYPE(None, c_void_p, c_char_p)
+SAY = CFUNCTYPE(None, c_void_p, c_int, c_char_p) # with the level of the line
 
 
 class JobStruct(SizedStruct):

@@ -113,17 +113,19 @@ class _Lines:
 
     def __init__(self, verbose: bool) -> None:
         self.lines: list[str] = []
+        self.levels: list[int] = []
         self.verbose, self.shown = verbose, 0
 
-    def add(self, _: Any, line: bytes) -> None:
-        self.lines.append(line.decode(errors="replace"))
+    def add(self, _: Any, level: int, line: bytes) -> None:
+        self.levels.append(level)
+        self.lines.append(("", "note: ", "warning: ")[level] + line.decode(errors="replace"))
 
     def show(self) -> None:
         """Called in the caller's thread, as a warning may raise an exception."""
         while self.shown < len(self.lines):
-            line = self.lines[self.shown]
+            line, level = self.lines[self.shown], self.levels[self.shown]
             self.shown += 1
-            if "warning: " in line.lower():
+            if level == 2: # TOMOS_WARNING
                 warnings.warn(line.removeprefix("warning: "), stacklevel=_level())
             elif self.verbose:
                 print(line, flush=True)

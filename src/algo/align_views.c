@@ -23,9 +23,16 @@ enum {
 	FINER = 2      /* voxels per pixel */
 };
 
+#define CUT 0.03    /* of the largest value: mean of an outermost row that cuts the object off */
+#define UPRIGHT 0.9 /* cosine between rows and the axis */
+enum {
+	LEAST_MORE = 6, /* slices at either end for what moves in and out */
+	PARTS = 32      /* of the views, in each of which a thread takes the largest value */
+};
+
 typedef struct {
 	tomos_backend *backend;
-	const tomos_grid *grid;
+	tomos_grid grid;
 	const tomos_geometry *scan;
 	const tomos_array *projections;
 	tomos_align_options options;
@@ -216,7 +223,7 @@ static tomos_status bin_scan(const Align *a, const tomos_geometry *scan, tomos_g
 
 static tomos_grid bin_grid(const Align *a)
 {
-	tomos_grid g = *a->grid;
+	tomos_grid g = a->grid;
 	for (int k = 0; k < 3; k++) {
 		double centre = g.first[k] + 0.5 * (double)(g.n[k] - 1) * g.step[k];
 		if (g.n[k] > 1) {
@@ -333,6 +340,73 @@ done:
 	return status;
 }
 
+/* ---- objects that are cut off ---------------------------------------------------------------- */
+
+typedef struct {
+	const tomos_array *projections;
+	float most[PARTS];
+} Largest;
+
+static void largest_of_part(void *user, int64_t part)
+{
+	Largest *l = user;
+	const tomos_array *p = l->projections;
+	float most = 0;
+	for (int64_t v = part; v < p->shape[0]; v += PARTS)
+		for (int64_t r = 0; r < p->shape[1]; r++) {
+			const float *row = p->data + v * p->stride[0] + r * p->stride[1];
+			for (int64_t c = 0; c < p->shape[2]; c++)
+				most = row[c * p->stride[2]] > most ? row[c * p->stride[2]] : most;
+		}
+	l->most[part] = most;
+}
+
+static float largest(const tomos_array *projections)
+{
+	Largest l = {.projections = projections};
+	float most = 0;
+	parallel_for(PARTS, largest_of_part, &l);
+	for (int i = 0; i < PARTS; i++)
+		most = l.most[i] > most ? l.most[i] : most;
+	return most;
+}
+
+/* Mean of one row of all views. */
+static double row_mean(const tomos_array *p, int64_t row)
+{
+	double sum = 0;
+	for (int64_t v = 0; v < p->shape[0]; v++)
+		for (int64_t c = 0; c < p->shape[2]; c++)
+			sum += (double)p->data[v * p->stride[0] + row * p->stride[1] +
+					       c * p->stride[2]];
+	return sum / (double)(p->shape[0] * p->shape[2]);
+}
+
+int tomos_align_cut(const tomos_array *projections)
+{
+	if (!projections || !projections->data || projections->shape[1] < 2)
+		return 0;
+	double least = CUT * (double)largest(projections);
+	return row_mean(projections, 0) > least ||
+	       row_mean(projections, projections->shape[1] - 1) > least;
+}
+
+/* Of an object that goes on beyond the first or last row, moved views see parts that others do not;
+ * without voxels for them, they would be taken for motion. */
+static void lengthen_grid(Align *a)
+{
+	const tomos_view *view = &a->scan->views[0];
+	tomos_grid *g = &a->grid;
+	double half = 0.5 * (double)g->n[2], wide = 0.5 * (double)g->n[0] * fabs(g->step[0]);
+	if (g->n[2] < 2 || fabs(view->v[2]) < UPRIGHT * norm3(view->v) ||
+		!tomos_align_cut(a->projections))
+		return;
+	double spread = view_has_source(view) ? half * fmin(wide / norm3(view->src), 1) : 0;
+	int64_t more = max64(LEAST_MORE, g->n[2] / 8) + (int64_t)ceil(spread);
+	g->first[2] -= (double)more * g->step[2];
+	g->n[2] += 2 * more;
+}
+
 /* ---- all resolutions ------------------------------------------------------------------------- */
 
 static bool bin_possible(const Align *a, int64_t bin)
@@ -369,7 +443,7 @@ static tomos_status align_check(const Align *a)
 {
 	const tomos_geometry *scan = a->scan;
 	const int64_t shape[3] = {scan->count, scan->rows, scan->columns};
-	TRY(tomos_grid_check(a->grid));
+	TRY(tomos_grid_check(&a->grid));
 	TRY(array_check_on(0, a->projections, "the projections", shape, ARRAY_READ));
 	if (a->options.fit_roll && scan->rows == 1)
 		return fail(TOMOS_BAD_VALUE,
@@ -391,7 +465,7 @@ tomos_status tomos_align(tomos_backend *backend, const tomos_grid *grid, const t
 		return fail(TOMOS_BAD_VALUE, "alignment needs a backend, a grid, a geometry, "
 					     "projections and places for motions and poses");
 	Align a = {.backend = backend,
-		.grid = grid,
+		.grid = *grid,
 		.scan = scan,
 		.projections = projections,
 		.options = tomos_align_defaults(),
@@ -401,6 +475,7 @@ tomos_status tomos_align(tomos_backend *backend, const tomos_grid *grid, const t
 	tomos_status status;
 	TRY(options_take(&a.options, options, "align"));
 	TRY(align_check(&a));
+	lengthen_grid(&a);
 	memset(motions, 0, (size_t)(MOTIONS * scan->count) * sizeof *motions);
 	memset(poses, 0, (size_t)(6 * scan->count) * sizeof *poses);
 	TRY_OR_DONE(

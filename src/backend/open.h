@@ -9,6 +9,10 @@
 tomos_status backend_open_in_turn(
 	tomos_backend **backend, const char *name, int turn, const tomos_device_options *options);
 
+/* The device of a backend that works on one, in pieces because of a limit to its memory: *bytes is
+ * that limit. Any other backend itself, and 0. Valid as long as `backend`. */
+tomos_backend *backend_limited(tomos_backend *backend, int64_t *bytes);
+
 enum { PLACE_LENGTH = 64 };
 
 /* The name of the device in all processes of the machine; "": the data are in host memory. */

@@ -45,6 +45,9 @@ tomos_status mem_grow(void *list, int64_t count, int64_t *capacity, size_t size,
 tomos_status mem_text(char **out, const char *text);
 tomos_status mem_printf(char **out, const char *format, ...) PRINTF_LIKE(2, 3);
 void mem_free(void *pointer);
+/* Allocates the pages of a mapping that may be written to; false, with errno, if there are none, or
+ * (EINVAL) if the system cannot do this. */
+bool mem_populate(void *mapping, int64_t bytes);
 /* For tests. mem_fail_nth: the nth allocation from now on fails (0: none). mem_live: number of
  * blocks not yet freed. */
 void mem_fail_nth(int64_t nth);
@@ -69,6 +72,10 @@ void parallel_for(int64_t count, void (*task)(void *user, int64_t index), void *
  * failed, and begins no index after one. Cancelled like parallel_try. */
 tomos_status parallel_each(int64_t count, int threads,
 	tomos_status (*task)(void *user, int64_t index), void *user, const char *what);
+
+/* The cores of this process among the ranks of its machine, and the number of threads where neither
+ * the caller nor TOMOS_THREADS sets one. 0: all cores that the process may use. */
+void threads_share(int cores);
 
 /* Rejects a value of TOMOS_THREADS that is not a number of threads, unless the caller has set the
  * number. */

@@ -62,6 +62,12 @@ static void take_large_pages(char *memory, int64_t bytes)
 #endif
 }
 
+bool mem_populate(void *mapping, int64_t bytes)
+{
+	enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE, which older headers lack */
+	return madvise(mapping, (size_t)bytes, POPULATE_WRITE) == 0;
+}
+
 tomos_status mem_alloc(void *pointer_out, int64_t count, size_t size, const char *what)
 {
 	int64_t bytes = 0;

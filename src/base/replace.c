@@ -247,9 +247,25 @@ static tomos_status rename_to(const char *from, const char *to)
 	return rename(from, to) == 0 ? TOMOS_OK : cannot_rename(from, to);
 }
 
-/* rename() cannot replace a directory that is not empty. So the old one is renamed first, and back
- * if this fails. */
-static tomos_status replace_directory(const char *temporary, const char *path)
+/* Exchanges two names in one step, so that 'path' exists at every moment. Returns false with
+ * errno 0 where the file system cannot. */
+static bool exchange_names(const char *temporary, const char *path)
+{
+#ifdef RENAME_EXCHANGE
+	if (renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+		return true;
+	if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP)
+		errno = 0;
+#else
+	(void)temporary, (void)path;
+	errno = 0;
+#endif
+	return false;
+}
+
+/* rename() cannot replace a directory that is not empty: the old one is renamed first, and back if
+ * the second rename fails. */
+static tomos_status rename_in_turn(const char *temporary, const char *path)
 {
 	char *old;
 	TRY(name_beside(&old, path, true));
@@ -265,6 +281,17 @@ static tomos_status replace_directory(const char *temporary, const char *path)
 	}
 	mem_free(old);
 	return status;
+}
+
+/* A run that is killed before the old directory is removed finds it under the temporary name, where
+ * --resume compares every slice with the checksum in the journal. */
+static tomos_status replace_directory(const char *temporary, const char *path)
+{
+	if (exchange_names(temporary, path)) {
+		file_discard(temporary);
+		return TOMOS_OK;
+	}
+	return errno ? cannot_rename(temporary, path) : rename_in_turn(temporary, path);
 }
 
 /* Renames without replacing an existing file: by the system call or, where the file system lacks

@@ -39,7 +39,9 @@ static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
 static Loop *loops;                   /* open loops */
 static _Atomic uint64_t round_number; /* number of loops so far */
 static int workers, wanted_workers, sleeping_workers;
-static _Atomic int threads_wanted; /* 0: not set */
+static _Atomic int threads_wanted;  /* 0: not set */
+static _Atomic int core_share;      /* of this process among the ranks of a machine; 0: one rank */
+static _Atomic int threads_default; /* 0: not known yet */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local const tomos_cancel *cancel_flag;
 static _Thread_local int cancel_depth; /* nesting depth of cancel_begin */
@@ -56,11 +58,20 @@ static long asked_threads(void)
 	return end == text || *end || count < 0 || count > MAX_THREADS ? -1 : count;
 }
 
+/* Cores that this process may use: launchers and batch systems bind it to some of them. */
+static long allowed_cores(void)
+{
+	cpu_set_t cores;
+	if (sched_getaffinity(0, sizeof cores, &cores) == 0)
+		return CPU_COUNT(&cores);
+	return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 static int default_threads(void)
 {
 	long count = asked_threads();
 	if (count < 1)
-		count = sysconf(_SC_NPROCESSORS_ONLN);
+		count = core_share > 0 ? core_share : allowed_cores();
 	return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
 }
 
@@ -367,13 +378,21 @@ tomos_status tomos_set_threads(int threads)
 			threads, MAX_THREADS);
 	if (threads == 0)
 		TRY(asked_check());
-	threads_wanted = threads ? threads : default_threads();
+	threads_wanted = threads;
+	threads_default = 0;
 	return TOMOS_OK;
+}
+
+void threads_share(int cores)
+{
+	core_share = cores;
+	threads_default = 0;
 }
 
 int tomos_threads(void)
 {
-	if (threads_wanted == 0)
-		threads_wanted = default_threads();
-	return threads_wanted;
+	int count = threads_wanted > 0 ? threads_wanted : threads_default;
+	if (count == 0)
+		threads_default = count = default_threads();
+	return count;
 }

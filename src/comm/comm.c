@@ -91,17 +91,30 @@ tomos_status tomos_comm_open(tomos_comm **comm, const char *name, const void *ha
 		status = find_type(choice, &made->type);
 	if (status == TOMOS_OK && made->type)
 		status = made->type->open(made, handle);
-	if (status != TOMOS_OK)
-		mem_free(made);
-	else
+	bool opened = status == TOMOS_OK;
+	if (status == TOMOS_OK)
+		status = comm_ready(made);
+	if (status == TOMOS_OK && made->local_size > 1)
+		threads_share(made->cores);
+	if (status == TOMOS_OK) {
 		*comm = made;
+	} else {
+		made->type = opened ? made->type : NULL;
+		tomos_comm_close(made);
+	}
 	return status;
+}
+
+tomos_status comm_ready(tomos_comm *comm)
+{
+	return mem_alloc(&comm->room, comm->size, ROOM, "what ranks report");
 }
 
 void tomos_comm_close(tomos_comm *comm)
 {
 	if (comm && comm->type)
 		comm->type->close(comm);
+	mem_free(comm ? comm->room : NULL);
 	mem_free(comm);
 }
 
@@ -141,7 +154,7 @@ tomos_status comm_gather(tomos_comm *c, const void *mine, int64_t bytes, void *a
 		memcpy(all, mine, (size_t)bytes);
 		return TOMOS_OK;
 	}
-	c->shared += (double)bytes * (c->size - 1);
+	c->gathered += (double)bytes * (c->size - 1);
 	return c->type->gather(c, mine, bytes, all);
 }
 
@@ -149,7 +162,7 @@ tomos_status comm_broadcast(tomos_comm *c, void *data, int64_t bytes)
 {
 	if (comm_size(c) == 1)
 		return TOMOS_OK;
-	c->shared += c->rank == 0 ? (double)bytes * (c->size - 1) : 0;
+	c->gathered += c->rank == 0 ? (double)bytes * (c->size - 1) : 0;
 	return c->type->broadcast(c, data, bytes);
 }
 
@@ -185,21 +198,19 @@ static void take_larger(double *into, double value)
 		*into = value;
 }
 
-/* In the order of the ranks, on every rank. */
+/* In the order of the ranks, on every rank; as many numbers at a time as there is room for. */
 static tomos_status reduce(tomos_comm *c, double *values, int count, Combine combine)
 {
-	double *all;
-	if (comm_size(c) == 1)
-		return TOMOS_OK;
-	TRY(mem_alloc(&all, (int64_t)c->size * count, sizeof *all, "the numbers of all ranks"));
-	tomos_status status = comm_gather(c, values, count * (int64_t)sizeof *values, all);
-	if (status == TOMOS_OK) {
-		memcpy(values, all, (size_t)count * sizeof *values);
-		for (int i = count; i < c->size * count; i++)
-			combine(&values[i % count], all[i]);
+	enum { MOST = ROOM / sizeof(double) };
+	for (int n; comm_size(c) > 1 && count > 0; count -= n, values += n) {
+		const double *all = c->room;
+		n = count < MOST ? count : MOST;
+		TRY(comm_gather(c, values, n * (int64_t)sizeof *values, c->room));
+		memcpy(values, all, (size_t)n * sizeof *values);
+		for (int i = n; i < c->size * n; i++)
+			combine(&values[i % n], all[i]);
 	}
-	mem_free(all);
-	return status;
+	return TOMOS_OK;
 }
 
 tomos_status comm_sum(tomos_comm *comm, double *values, int count)
@@ -222,7 +233,7 @@ tomos_status tomos_comm_sum(tomos_comm *comm, double *values, int64_t count)
 
 typedef struct {
 	int32_t status;
-	char message[508];
+	char message[ROOM - sizeof(int32_t)];
 } Outcome;
 
 static Outcome outcome_of(tomos_status status)
@@ -249,15 +260,10 @@ static tomos_status first_failure(const tomos_comm *c, const Outcome *all)
 tomos_status comm_agree(tomos_comm *c, tomos_status status)
 {
 	const Outcome mine = outcome_of(status);
-	Outcome *all;
 	if (comm_size(c) == 1)
 		return status;
-	TRY(mem_alloc(&all, c->size, sizeof *all, "what the ranks report"));
-	tomos_status gathered = comm_gather(c, &mine, sizeof mine, all);
-	if (gathered == TOMOS_OK)
-		gathered = first_failure(c, all);
-	mem_free(all);
-	return gathered;
+	TRY(comm_gather(c, &mine, sizeof mine, c->room));
+	return first_failure(c, c->room);
 }
 
 /* Seconds in which the others come to the same failure. */
@@ -266,17 +272,14 @@ tomos_status comm_agree(tomos_comm *c, tomos_status status)
 tomos_status comm_agree_or_abort(tomos_comm *c, tomos_status status)
 {
 	const Outcome mine = outcome_of(status);
-	Outcome *all;
 	bool met = true;
 	if (comm_size(c) == 1 || !c->type->meet)
 		return comm_agree(c, status);
-	TRY(mem_alloc(&all, c->size, sizeof *all, "what the ranks report"));
 	tomos_status gathered = c->type->meet(
-		c, &mine, sizeof mine, all, status == TOMOS_OK ? HUGE_VAL : PATIENCE, &met);
+		c, &mine, sizeof mine, c->room, status == TOMOS_OK ? HUGE_VAL : PATIENCE, &met);
 	if (gathered == TOMOS_OK && met)
-		gathered = first_failure(c, all);
+		gathered = first_failure(c, c->room);
 	else if (!met)
 		tomos_comm_abort(c, 1);
-	mem_free(all);
 	return gathered;
 }

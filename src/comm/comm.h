@@ -39,13 +39,21 @@ struct tomos_comm {
 	const CommType *type;
 	int rank, size;
 	int local_rank, local_size; /* among the ranks on this machine */
+	int cores;                  /* of this machine for this rank; 0: not known */
 	int node;                   /* the first of these */
 	bool one_thread;            /* only the thread that opened it may communicate */
 	char description[160];
-	double sent;   /* bytes of messages to other ranks */
-	double shared; /* bytes of gathers and broadcasts that other ranks have received */
+	double sent;     /* bytes of messages to other ranks */
+	double shared;   /* bytes of other ranks that were read in memory that they share */
+	double gathered; /* bytes of gathers and broadcasts that other ranks have received */
+	void *room;      /* ROOM bytes for each rank: what gathers need if memory is exhausted */
 	void *own;
 };
+
+enum { ROOM = 512 };
+
+/* Allocates what a communicator has besides its module. */
+tomos_status comm_ready(tomos_comm *comm);
 
 static inline int comm_rank(const tomos_comm *comm)
 {

@@ -8,10 +8,6 @@
 #include <unistd.h>
 #include "comm/comm.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
-
 /* What a rank tells the others of its file. The inode shows that what they open is this one, since
  * processes in containers may have the same numbers. */
 typedef struct {
@@ -61,8 +57,7 @@ static bool map_offer(const Offer *offer, CommPart *part)
  * allocate them when they are written to. */
 static bool populate(const CommPart *part)
 {
-	return madvise(part->data, (size_t)part->bytes, MADV_POPULATE_WRITE) == 0 ||
-	       errno == EINVAL;
+	return mem_populate(part->data, part->bytes) || errno == EINVAL;
 }
 
 static bool map_all(const tomos_comm *c, const Offer *offers, CommShared *s)
@@ -76,7 +71,7 @@ static bool map_all(const tomos_comm *c, const Offer *offers, CommShared *s)
 
 void comm_share_free(CommShared *s)
 {
-	for (int i = 0; s && i < s->count; i++)
+	for (int i = 0; s && s->parts && i < s->count; i++)
 		if (s->parts[i].data)
 			munmap(s->parts[i].data, (size_t)s->parts[i].bytes);
 	mem_free(s ? s->parts : NULL);
@@ -92,6 +87,14 @@ static tomos_status map_or_none(tomos_comm *c, const Offer *offers, CommShared *
 	return TOMOS_OK;
 }
 
+static tomos_status share_make(const tomos_comm *c, int count, CommShared **made, Offer **all)
+{
+	TRY(mem_zeroed(made, 1, sizeof **made, "memory of several ranks"));
+	(*made)->count = count;
+	TRY(mem_zeroed(&(*made)->parts, count, sizeof *(*made)->parts, "memory of several ranks"));
+	return mem_alloc(all, comm_size(c), sizeof **all, "memory of several ranks");
+}
+
 tomos_status comm_share(tomos_comm *c, int count, int64_t bytes, CommShared **shared)
 {
 	CommShared *made = NULL;
@@ -100,11 +103,7 @@ tomos_status comm_share(tomos_comm *c, int count, int64_t bytes, CommShared **sh
 	tomos_status status;
 	*shared = NULL;
 	const Offer mine = make_offer(c, bytes);
-	TRY_OR_DONE(mem_zeroed(&made, 1, sizeof *made, "memory of several ranks"));
-	TRY_OR_DONE(
-		mem_zeroed(&made->parts, count, sizeof *made->parts, "memory of several ranks"));
-	TRY_OR_DONE(mem_alloc(&all, comm_size(c), sizeof *all, "memory of several ranks"));
-	made->count = count;
+	TRY_OR_DONE(comm_agree(c, share_make(c, count, &made, &all)));
 	TRY_OR_DONE(comm_gather(c, &mine, sizeof mine, all));
 	TRY_OR_DONE(map_or_none(c, all, made, &done));
 done:

@@ -14,15 +14,12 @@
 #include <unistd.h>
 #include "io/io.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
 enum {
-	LEAST = 1 << 20, /* bytes of an output that this is worth it for */
+	LEAST = 1 << 20, /* bytes of an output; smaller ones take no time */
 	STEP = 16 << 20, /* bytes allocated at a time, */
 	TASK = 4 << 20,  /* and copied by one task: what is mapped counts as memory */
 	LARGE = 2 << 20, /* bytes of a large page */
@@ -70,7 +67,7 @@ static bool make_large(const View *v)
 {
 	int64_t whole = v->bytes / LARGE * LARGE;
 	for (int64_t i = 0; i < whole; i += LARGE)
-		if (madvise(v->data + i, 1, MADV_POPULATE_WRITE) != 0)
+		if (!mem_populate(v->data + i, 1))
 			return false;
 	return whole == 0 || madvise(v->data, (size_t)whole, MADV_COLLAPSE) == 0 ||
 	       errno == EAGAIN || errno == EBUSY;
@@ -103,7 +100,7 @@ bool large_pages(int descriptor, int64_t at, int64_t end, int64_t size)
 	View v;
 	if (!has_size(descriptor, size) || !view_open(&v, descriptor, at, end, size))
 		return false;
-	bool made = make_large(&v) && madvise(v.data, (size_t)v.bytes, MADV_POPULATE_WRITE) == 0;
+	bool made = make_large(&v) && mem_populate(v.data, v.bytes);
 	view_close(&v);
 	return made;
 }
@@ -169,7 +166,7 @@ static bool has_pages(Reserve *s, const View *v, int64_t at, int64_t end)
 		return true;
 	if (s->large)
 		s->large = make_large(v);
-	return madvise(v->data + first, (size_t)(end - v->from - first), MADV_POPULATE_WRITE) == 0;
+	return mem_populate(v->data + first, end - v->from - first);
 }
 
 typedef struct {

@@ -6,8 +6,8 @@
 #include "io/zarr_parts.h"
 
 enum {
-	MOST_THREADS = 8,
-	LEAST_BYTES = 16 << 20, /* of a part that this is worth it for */
+	MOST_THREADS = 14,
+	LEAST_BYTES = 16 << 20, /* of a part; files of smaller ones are written to */
 	LAYERS = 4,             /* that may be being written at a time */
 };
 
@@ -230,7 +230,7 @@ static tomos_status mapped_make(ZarrMapped *m)
 	TRY(mem_alloc(&m->order, m->count, sizeof(Part *), "the shards of a Zarr file"));
 	describe_parts(m);
 	qsort((void *)m->order, (size_t)m->count, sizeof(Part *), compare_parts);
-	int threads = (int)min64(MOST_THREADS, (tomos_threads() + 1) / 2);
+	int threads = (int)min64(MOST_THREADS, max64(1, tomos_threads() * 7 / 8));
 	while (m->thread_count < threads &&
 		pthread_create(&m->threads[m->thread_count], NULL, allocate, m) == 0)
 		m->thread_count++;

@@ -200,6 +200,13 @@ typedef struct {
 	int64_t first, count; /* slices of this layer */
 } Cutting;
 
+/* A mapping is written past the caches: nothing of it is read soon, nor what was there before. */
+static void put_pieces(const char *pieces, int64_t bytes, char *map)
+{
+	bytes_copy((const unsigned char *)pieces, bytes, true, (unsigned char *)map);
+	far_end();
+}
+
 /* The part of a slice that belongs to a chunk; beyond the edge of the array it is 0. */
 static void cut_piece(
 	const Cutting *c, int64_t slice, int64_t cy, int64_t cx, char *piece, float range[2])
@@ -230,14 +237,15 @@ static tomos_status write_chunk(
 		bool written = c->slices->written;
 		int64_t place = written ? 0 : place_of(c->layer, cy, cx, first % depth, &at);
 		char *map = written ? NULL : c->layer->maps[place];
-		char *to = map ? map + at : buffer;
 		for (int64_t i = 0; i < now; i++) {
-			char *piece = to + i * l->piece;
+			char *piece = buffer + i * l->piece;
 			cut_piece(c, first + i, cy, cx, piece, ranges + 2 * (done + i));
 			if (l->sums)
 				l->sums[(first + i) * per + chunk] = crc32c(piece, l->piece);
 		}
-		if (!map && !written)
+		if (map)
+			put_pieces(buffer, now * l->piece, map + at);
+		else if (!written)
 			TRY(flat_write(c->layer->descriptors[place], c->file->path,
 				layer_start(c->layer) + at, buffer, now * l->piece));
 	}

@@ -154,7 +154,7 @@ static void add_block(void *user, int64_t index)
 /* As many bytes as messages would have had. */
 static void count_bytes(const SlabGroup *g, int64_t floats)
 {
-	g->comm->sent += (double)floats * sizeof(float);
+	g->comm->shared += (double)floats * sizeof(float);
 }
 
 static tomos_status sum_shared(const SlabGroup *g, const int64_t *edges, float *slab)

@@ -1,6 +1,7 @@
 /* Estimation of the rotation axis: choice of the methods, and combination of their results. */
 #include <string.h>
 #include "prep/axis.h"
+#include "prep/constant.h"
 #include "prep/orbit.h"
 
 OPTION_VALUES(axis_values, TOMOS_AXIS_OPTIONS);
@@ -322,13 +323,29 @@ static tomos_status find_evenly(
 	return TOMOS_OK;
 }
 
-static tomos_status find(tomos_axis *axis, AxisProblem *p, const tomos_axis_options *options,
+/* The search in data whose pixels that do not vary are replaced. */
+static tomos_status find_repaired(
+	const AxisProblem *p, const tomos_axis_options *o, int method, tomos_axis *axis)
+{
+	tomos_array data = *p->data;
+	AxisProblem problem = *p;
+	float *repaired = NULL;
+	int64_t constant = 0;
+	if (!p->repaired)
+		TRY(constant_repair(&data, &repaired, &constant));
+	problem.data = &data;
+	tomos_status status = find_evenly(&problem, o, method, axis);
+	axis->constant = constant;
+	mem_free(repaired);
+	return status;
+}
+
+tomos_status axis_find(tomos_axis *axis, AxisProblem *p, const tomos_axis_options *options,
 	const tomos_progress *progress)
 {
 	tomos_axis_options o = tomos_axis_defaults();
 	tomos_backend *own = NULL;
 	tomos_axis found = {.bytes = sizeof found};
-	float *repaired;
 	int method, direction;
 	TRY(struct_give(axis, &found, "tomos_axis"));
 	TRY(options_take(&o, options, "axis"));
@@ -338,25 +355,22 @@ static tomos_status find(tomos_axis *axis, AxisProblem *p, const tomos_axis_opti
 	if (!p->backend)
 		TRY(tomos_backend_open(&own, "cpu"));
 	p->backend = p->backend ? p->backend : own;
-	tomos_array data = *p->data;
-	AxisProblem problem = *p;
-	tomos_status status = constant_repair(&data, &repaired);
-	problem.data = &data;
-	if (status == TOMOS_OK)
-		status = find_evenly(&problem, &o, method, &found);
-	mem_free(repaired);
+	tomos_status status = find_repaired(p, &o, method, &found);
 	tomos_backend_close(own);
 	if (status == TOMOS_OK && progress && progress->report &&
 		progress->report(progress->user, "axis", 1, 1, found.column) != 0)
 		status = fail(TOMOS_CANCELLED, "cancelled during the search for the axis");
-	return status == TOMOS_OK ? struct_give(axis, &found, "tomos_axis") : status;
+	if (status != TOMOS_OK)
+		found = (tomos_axis){.bytes = sizeof found, .low = found.low, .high = found.high};
+	TRY(struct_give(axis, &found, "tomos_axis"));
+	return status;
 }
 
 tomos_status tomos_axis_find(tomos_axis *axis, tomos_backend *backend, const tomos_array *integrals,
 	const double *angles, const tomos_axis_options *options, const tomos_progress *progress)
 {
 	AxisProblem p = {.data = integrals, .angles = angles, .backend = backend};
-	return find(axis, &p, options, progress);
+	return axis_find(axis, &p, options, progress);
 }
 
 static tomos_status find_tilted(tomos_axis *axis, const AxisProblem *p, const Orbit *orbit,
@@ -386,7 +400,7 @@ tomos_status tomos_axis_find_scan(tomos_axis *axis, tomos_backend *backend,
 	AxisProblem p = {.data = integrals, .angles = orbit.angles, .backend = backend};
 	p.orbit = orbit.source > 0 ? &orbit : NULL;
 	tomos_status status = orbit.tilt != 0 ? find_tilted(axis, &p, &orbit, options, progress)
-					      : find(axis, &p, options, progress);
+					      : axis_find(axis, &p, options, progress);
 	orbit_free(&orbit);
 	return status;
 }

@@ -12,6 +12,7 @@ typedef struct {
 	double low, high;          /* columns */
 	const struct Orbit *orbit; /* of point sources; NULL: parallel rays */
 	bool reversed;             /* the angles count against the rotation */
+	bool repaired;             /* by constant_repair */
 } AxisProblem;
 
 typedef struct {
@@ -63,9 +64,9 @@ void axis_slopes(const float *row, int64_t n, float *out);
 bool axis_at_end(const AxisProblem *p, double column);
 void axis_settle(const AxisProblem *p, AxisAnswer *answer);
 
-/* Replaces pixels that do not vary over the views. copy: the data then, to be freed with mem_free;
- * NULL: there are none. */
-tomos_status constant_repair(tomos_array *data, float **copy);
+/* As tomos_axis_find and, with an orbit, tomos_axis_find_scan. */
+tomos_status axis_find(tomos_axis *axis, AxisProblem *p, const tomos_axis_options *options,
+	const tomos_progress *progress);
 
 /* Sums over the rows of a laminography scan, added some rows at a time. */
 typedef struct {

@@ -3,37 +3,45 @@
  * between others are interpolated; at the edges, where air does not vary either, those that differ
  * from it become air. */
 #include <math.h>
-#include "prep/axis.h"
+#include <stdatomic.h>
+#include "prep/constant.h"
+#include "prep/prep.h"
 
 #define CONSTANT 1e-5  /* of the largest variation in a row */
 #define DIFFERENT 0.02 /* likewise: from air */
 #define WIDEST 0.06    /* of the columns, that are interpolated */
+#define ROUNDING 1e-5  /* of the largest value: variation that says nothing */
 
 typedef struct {
 	float low, high;
 } Range;
 
-/* Ranges of the pixels of a row over the views, and the largest. */
+/* Ranges of the pixels of a row over the views, and the largest; 0: all are but rounding, as of a
+ * simulated object that is the same from all sides. */
 static float take_ranges(const tomos_array *a, int64_t row, Range *ranges)
 {
-	float widest = 0;
+	float widest = 0, largest = 0;
 	for (int64_t v = 0; v < a->shape[0]; v++) {
 		const float *line = array_row(a, v, row);
 		for (int64_t c = 0; c < a->shape[2]; c++) {
 			float value = line[c * a->stride[2]];
 			Range *r = &ranges[c];
-			*r = v ? (Range){fminf(r->low, value), fmaxf(r->high, value)}
-			       : (Range){value, value};
+			r->low = v && !(value < r->low) ? r->low : value;
+			r->high = v && !(value > r->high) ? r->high : value;
 		}
 	}
-	for (int64_t c = 0; c < a->shape[2]; c++)
+	for (int64_t c = 0; c < a->shape[2]; c++) {
 		widest = fmaxf(widest, ranges[c].high - ranges[c].low);
-	return widest;
+		largest = fmaxf(largest, fmaxf(fabsf(ranges[c].low), fabsf(ranges[c].high)));
+	}
+	return widest > (float)ROUNDING * largest ? widest : 0;
 }
 
 /* A run of constant columns, [first, end), in one row. */
 typedef struct {
 	int64_t row, first, end;
+	bool only_look; /* instead of correcting it */
+	bool some;      /* of the views are in the array: columns of air may vary in others */
 } Run;
 
 static void interpolate(const tomos_array *a, const Run *run)
@@ -54,72 +62,96 @@ static void set_column(const tomos_array *a, int64_t row, int64_t column, float 
 		array_row(a, v, row)[column * a->stride[2]] = value;
 }
 
-/* Corrects a run, or says whether it needs that (`only_look`). */
-static bool repair_run(
-	const tomos_array *a, const Run *run, const Range *ranges, float widest, bool only_look)
+/* Corrects a run; the columns of it that need it. */
+static int64_t repair_run(const tomos_array *a, const Run *run, const Range *ranges, float widest)
 {
-	int64_t n = a->shape[2];
-	bool edge = run->first == 0 || run->end == n, found = false;
-	if (!edge && run->end - run->first > max64((int64_t)(WIDEST * (double)n), 1))
-		return false;
-	if (!edge && !only_look)
+	int64_t n = a->shape[2], length = run->end - run->first, found = 0;
+	bool edge = run->first == 0 || run->end == n;
+	if (!edge && length > max64((int64_t)(WIDEST * (double)n), 1))
+		return 0;
+	if (!edge && run->some && fabsf(ranges[run->first].low) <= (float)DIFFERENT * widest)
+		return 0;
+	if (!edge && !run->only_look)
 		interpolate(a, run);
 	if (!edge)
-		return true;
+		return length;
 	float air = ranges[run->first == 0 ? run->end : run->first - 1].low;
 	for (int64_t c = run->first; c < run->end; c++) {
 		float value = ranges[c].low; /* 0 is air, also beside a column that has none */
 		if (fminf(fabsf(value), fabsf(value - air)) <= (float)DIFFERENT * widest)
 			continue;
-		found = true;
-		if (!only_look)
+		found++;
+		if (!run->only_look)
 			set_column(a, run->row, c, air);
 	}
 	return found;
 }
 
-static bool repair_row(const tomos_array *a, int64_t row, Range *ranges, bool only_look)
+static int64_t repair_row(
+	const tomos_array *a, int64_t row, Range *ranges, bool only_look, bool some)
 {
 	float widest = take_ranges(a, row, ranges), least = (float)CONSTANT * widest;
-	int64_t n = a->shape[2];
-	bool found = false;
+	int64_t n = a->shape[2], found = 0;
 	if (!(widest > 0 && isfinite(widest)))
-		return false;
+		return 0;
 	for (int64_t c = 0; c < n; c++) {
-		Run run = {row, c, c};
+		Run run = {row, c, c, only_look, some};
 		while (run.end < n && ranges[run.end].high - ranges[run.end].low <= least)
 			run.end++;
 		if (run.end > run.first)
-			found |= repair_run(a, &run, ranges, widest, only_look);
+			found += repair_run(a, &run, ranges, widest);
 		c = run.end;
 	}
 	return found;
 }
 
-static bool repair_rows(const tomos_array *a, Range *ranges, bool only_look)
+int64_t constant_columns(const tomos_array *data, int64_t row, float *scratch)
 {
-	bool found = false;
-	for (int64_t r = 0; r < a->shape[1]; r++)
-		found |= repair_row(a, r, ranges, only_look);
-	return found;
+	return repair_row(data, row, (Range *)scratch, true, true);
 }
 
-tomos_status constant_repair(tomos_array *data, float **copy)
+typedef struct {
+	const tomos_array *data;
+	_Atomic int64_t most; /* of a row */
+	bool only_look;
+} Repair;
+
+static void take_row(const void *user, int64_t row, float *scratch)
+{
+	Repair *job = *(Repair *const *)user;
+	int64_t found = repair_row(job->data, row, (Range *)scratch, job->only_look, false);
+	int64_t most = atomic_load(&job->most);
+	while (found > most && !atomic_compare_exchange_weak(&job->most, &most, found))
+		;
+}
+
+static tomos_status repair_rows(Repair *job)
+{
+	const int64_t *n = job->data->shape;
+	return pieces_each(n[1], 2 * n[2], take_row, &job);
+}
+
+tomos_status constant_repair(tomos_array *data, float **copy, int64_t *most)
 {
 	const int64_t *n = data->shape;
-	Range *ranges;
+	Repair look = {.data = data, .only_look = true};
+	tomos_array own;
 	*copy = NULL;
-	TRY(mem_alloc(&ranges, n[2], sizeof *ranges, "ranges of columns"));
-	tomos_status status = TOMOS_OK;
-	if (repair_rows(data, ranges, true))
-		status = mem_alloc(copy, n[0] * n[1] * n[2], sizeof **copy, "corrected columns");
-	if (status == TOMOS_OK && *copy) {
-		tomos_array own = tomos_array_of(*copy, n[0], n[1], n[2]);
-		for (int64_t i = 0; i < n[0] * n[1]; i++)
-			row_get(data, i / n[1], i % n[1], *copy + i * n[2]);
-		repair_rows(&own, ranges, false);
-		*data = own;
+	TRY(repair_rows(&look));
+	*most = look.most;
+	if (look.most == 0)
+		return TOMOS_OK;
+	TRY(mem_alloc(copy, n[0] * n[1] * n[2], sizeof **copy, "corrected columns"));
+	own = tomos_array_of(*copy, n[0], n[1], n[2]);
+	for (int64_t i = 0; i < n[0] * n[1]; i++)
+		row_get(data, i / n[1], i % n[1], *copy + i * n[2]);
+	Repair repair = {.data = &own};
+	tomos_status status = repair_rows(&repair);
+	if (status != TOMOS_OK) {
+		mem_free(*copy);
+		*copy = NULL;
+		return status;
 	}
-	mem_free(ranges);
-	return status;
+	*data = own;
+	return TOMOS_OK;
 }

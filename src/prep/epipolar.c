@@ -12,43 +12,14 @@
  */
 #include <math.h>
 #include <string.h>
-#include "base/solve.h"
 #include "base/vector3.h"
-#include "prep/pose.h"
+#include "prep/plane_lines.h"
 
 enum { LEAST_VIEWS = 8, COMPARED = 16 }; /* views that a view is compared with, at most */
 /* A pair counts in the blocks of both views, and the noise of a view is in all of its pairs: the
  * scatter between blocks has half of it. */
 enum { SHARE = 4 };
 #define LOOSE_SLANT 0.009 /* radians: standard error of a slant that is not determined */
-#define TRUNCATED 0.02    /* of the largest value, at an end of a line */
-
-typedef struct {
-	double axes[3][3]; /* columns, rows, normal, in the frame of an upright detector */
-	double foot[2];    /* pixel nearest to the source */
-	double far;        /* distance to it, in pixel widths */
-} Detector;
-
-/* Lines of one direction, one pixel apart along the axis b of the detector that they cross more
- * steeply: those of all k meet a row of pixels at the same fraction of a pixel. */
-typedef struct {
-	int a, b;
-	int64_t count[2];
-	double across; /* distance from line to line; its sign is that of the normal along b */
-	double at, by; /* line k, at pixel i of a: at + k + by i */
-	float length;  /* of a line, for each pixel of a */
-} Direction;
-
-typedef struct {
-	const Coarse *coarse;
-	double high; /* a row, in columns */
-	Detector detector;
-	int64_t angles, offsets; /* of lines */
-	Direction *directions;   /* [angle] */
-	double sense;            /* -1: angles count against the columns */
-	float most;              /* largest value of the data */
-	float *lines;            /* [view][angle][offset]; NAN: cut */
-} Lines;
 
 static void detector_at(const Orbit *o, const double pose[POSE_COUNT], Detector *d)
 {
@@ -78,110 +49,6 @@ static void detector_moves(const Orbit *o, const double pose[POSE_COUNT], int va
 	d->far = (more.far - less.far) / (2 * by);
 }
 
-/* ---- integrals along lines ------------------------------------------------------------------- */
-
-static Direction direction_of(const Lines *l, int64_t angle)
-{
-	const Orbit *o = &l->coarse->orbit;
-	double turn = M_PI * (double)angle / (double)l->angles;
-	const double normal[2] = {cos(turn), sin(turn)}, unit[2] = {1, l->high};
-	Direction s = {
-		.a = fabs(normal[1]) >= fabs(normal[0]) ? 0 : 1, .count = {o->columns, o->rows}};
-	s.b = 1 - s.a;
-	s.across = normal[s.b] * unit[s.b];
-	s.by = -normal[s.a] * unit[s.a] / s.across;
-	s.at = 0.5 * (double)(s.count[s.b] - 1) - s.by * 0.5 * (double)(s.count[s.a] - 1) -
-	       0.5 * (double)(l->offsets - 1);
-	s.length = (float)(unit[s.a] / fabs(normal[s.b]));
-	return s;
-}
-
-/* Joseph's sums; image: [pixel of a][pixel of b]. */
-static void sum_lines(const Lines *l, const Direction *s, const float *image, float *sum)
-{
-	int64_t wide = s->count[s->b];
-	memset(sum, 0, (size_t)l->offsets * sizeof *sum);
-	for (int64_t i = 0; i < s->count[s->a]; i++) {
-		double start = s->at + s->by * (double)i, whole = floor(start);
-		float part = (float)(start - whole) * s->length, rest = s->length - part;
-		int64_t first = max64(-(int64_t)whole, 0);
-		int64_t end = min64(wide - 1 - (int64_t)whole, l->offsets);
-		const float *row = image + i * wide + (int64_t)whole;
-		for (int64_t k = first; k < end; k++)
-			sum[k] += rest * row[k] + part * row[k + 1];
-	}
-}
-
-/* The range of i in [0, count) for which start + step i is in [0, top]. */
-static void range_within(double start, double step, double top, int64_t count, int64_t range[2])
-{
-	double low = 0, high = (double)(count - 1);
-	if (fabs(step) > 1e-9) {
-		double p = -start / step, q = (top - start) / step;
-		low = fmax(low, ceil(fmin(p, q)));
-		high = fmin(high, floor(fmax(p, q)));
-	} else if (start < 0 || start > top) {
-		high = -1;
-	}
-	range[0] = (int64_t)low;
-	range[1] = high < low ? range[0] : (int64_t)high + 1;
-}
-
-/* Whether a line misses the detector, or ends in the object. */
-static bool line_cut(const Lines *l, const Direction *s, int64_t k, const float *data)
-{
-	double start = s->at + (double)k, top = (double)(s->count[s->b] - 1);
-	int64_t range[2];
-	range_within(start, s->by, top, s->count[s->a], range);
-	if (k < 2 || k > l->offsets - 3 || range[0] >= range[1])
-		return true;
-	for (int end = 0; end < 2; end++) {
-		int64_t at[2];
-		at[s->a] = end ? range[1] - 1 : range[0];
-		at[s->b] = (int64_t)(start + s->by * (double)at[s->a] + 0.5);
-		if (fabsf(data[at[1] * s->count[0] + at[0]]) > (float)TRUNCATED * l->most)
-			return true;
-	}
-	return false;
-}
-
-/* Derivatives across the lines, to fourth order. */
-static void derive(const Lines *l, const Direction *s, const float *line, float *out)
-{
-	float scale = 1 / (12 * (float)s->across);
-	for (int64_t k = 2; k < l->offsets - 2; k++)
-		out[k] = scale * (8 * (line[k + 1] - line[k - 1]) - line[k + 2] + line[k - 2]);
-}
-
-/* Pixels are divided by the length of their rays. */
-static float weight_at(const Lines *l, int64_t pixel)
-{
-	const Detector *d = &l->detector;
-	int64_t n = l->coarse->orbit.columns;
-	double x = (double)(pixel % n) - d->foot[0];
-	double y = ((double)(pixel / n) - d->foot[1]) * l->high;
-	return (float)(1 / sqrt(d->far * d->far + x * x + y * y));
-}
-
-static void take_view(const void *user, int64_t view, float *scratch)
-{
-	const Lines *l = user;
-	int64_t n = l->coarse->orbit.columns, rows = l->coarse->orbit.rows, pixels = rows * n;
-	const float *data = l->coarse->data + view * pixels;
-	float *line = scratch + 2 * pixels;
-	for (int64_t i = 0; i < pixels; i++)
-		scratch[i % n * rows + i / n] = scratch[pixels + i] = data[i] * weight_at(l, i);
-	for (int64_t a = 0; a < l->angles; a++) {
-		const Direction *s = &l->directions[a];
-		float *out = l->lines + (view * l->angles + a) * l->offsets;
-		sum_lines(l, s, scratch + s->a * pixels, line);
-		derive(l, s, line, out);
-		for (int64_t k = 0; k < l->offsets; k++)
-			if (line_cut(l, s, k, data))
-				out[k] = NAN;
-	}
-}
-
 /* ---- planes ---------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -195,46 +62,6 @@ static void mul3(const double m[3][3], const double v[3], double out[3])
 {
 	for (int a = 0; a < 3; a++)
 		out[a] = dot3(m[a], v);
-}
-
-/* Whether a view measures the line in which a plane meets its detector: as a whole, cut off by an
- * edge of the detector, or beyond it. */
-typedef enum { LINE_MEASURED, LINE_CUT, LINE_BEYOND } LineState;
-
-/* The value of a view on a line, and its derivatives by angle and offset. The line of angle + pi is
- * that of -offset, with the opposite sign. */
-typedef struct {
-	double value, by_angle, by_offset;
-} LineValue;
-
-static LineState line_value(
-	const Lines *l, int64_t view, double angle, double offset, LineValue *out)
-{
-	double per = (double)l->angles / M_PI, at = angle * per, whole = floor(at);
-	float wa[4], da[4], wo[4], dw[4];
-	cubic_weights(at - whole, wa, da);
-	*out = (LineValue){.value = 0};
-	for (int64_t i = 0; i < 4; i++) {
-		int64_t a = (int64_t)whole + i - 1;
-		bool flip = a < 0 || a >= l->angles;
-		a += a < 0 ? l->angles : a >= l->angles ? -l->angles : 0;
-		double across = flip ? -l->directions[a].across : l->directions[a].across;
-		double k = offset / across + 0.5 * (double)(l->offsets - 1), low = floor(k);
-		if (!(low >= 1 && low < (double)(l->offsets - 2)))
-			return LINE_BEYOND;
-		const float *line =
-			l->lines + (view * l->angles + a) * l->offsets + (int64_t)low - 1;
-		float value = 0, slope = 0, sign = flip ? -1 : 1;
-		cubic_weights(k - low, wo, dw);
-		for (int j = 0; j < 4; j++) {
-			value += wo[j] * line[j];
-			slope += dw[j] * line[j];
-		}
-		out->value += (double)(sign * wa[i] * value);
-		out->by_angle += (double)(sign * da[i] * value) * per;
-		out->by_offset += (double)(sign * wa[i] * slope) / across;
-	}
-	return isnan(out->value) ? LINE_CUT : LINE_MEASURED;
 }
 
 /* Changes of a plane's line: by each value of the pose, and by the tilt of the plane. */
@@ -283,32 +110,34 @@ static void trace_of(const Planes *p, const double normal[3], const double tilte
 
 /* The derivative by the direction of the plane, and how it changes with the pose. Of the lengths of
  * rays only the part counts that is common to all, the distance of the detector. */
-static LineState plane_in(
-	const Planes *p, const Trace *t, int64_t view, double *value, double change[CHANGES])
+static LineState plane_in(const Planes *p, const Trace *t, const LinePlace *place, int64_t view,
+	double *value, double change[CHANGES])
 {
 	LineValue s;
-	LineState found = line_value(p->lines, view, t->angle, t->offset, &s);
+	LineState found = line_value(p->lines, view, place, &s);
 	if (found != LINE_MEASURED)
 		return found;
-	*value = t->sign * t->factor * s.value;
+	double here = (double)s.value, by_angle = t->factor * (double)s.by_angle,
+	       by_offset = t->factor * (double)s.by_offset;
+	*value = t->sign * t->factor * here;
 	for (int k = 0; k < CHANGES; k++) {
 		double gain = t->gains[k] - t->factor * p->moves[k].far / p->lines->detector.far;
-		change[k] = t->sign *
-			    (t->factor * (s.by_angle * t->turns[k] + s.by_offset * t->slides[k]) +
-				    gain * s.value);
+		change[k] =
+			t->sign * (by_angle * t->turns[k] + by_offset * t->slides[k] + gain * here);
 	}
 	return LINE_MEASURED;
 }
 
 /* Derivatives likewise, from the views before and after: their noise is not that of the value. */
-static LineState plane_beside(const Planes *p, const Trace *t, int64_t view, double change[CHANGES])
+static LineState plane_beside(const Planes *p, const Trace *t, const LinePlace *place, int64_t view,
+	double change[CHANGES])
 {
 	int64_t last = p->lines->coarse->orbit.views - 1;
 	int64_t beside[2] = {view > 0 ? view - 1 : 1, view < last ? view + 1 : last - 1};
 	memset(change, 0, CHANGES * sizeof *change);
 	for (int i = 0; i < 2; i++) {
 		double value, one[CHANGES];
-		LineState found = plane_in(p, t, beside[i], &value, one);
+		LineState found = plane_in(p, t, place, beside[i], &value, one);
 		if (found != LINE_MEASURED)
 			return found;
 		for (int k = 0; k < CHANGES; k++)
@@ -364,12 +193,15 @@ static bool add_plane(
 	double normal[2][3], value[2], change[2][CHANGES], beside[2][CHANGES];
 	double d[2][NORMAL_MOST];
 	Trace trace[2];
+	LinePlace place;
 	for (int k = 0; k < 2; k++) {
 		normal_at(l->sense * angles[views[k]], tilt, across, normal);
 		trace_of(p, normal[0], normal[1], &trace[k]);
-		LineState found = plane_in(p, &trace[k], views[k], &value[k], change[k]);
+		LineState found = line_place(l, trace[k].angle, trace[k].offset, &place);
 		if (found == LINE_MEASURED)
-			found = plane_beside(p, &trace[k], views[k], beside[k]);
+			found = plane_in(p, &trace[k], &place, views[k], &value[k], change[k]);
+		if (found == LINE_MEASURED)
+			found = plane_beside(p, &trace[k], &place, views[k], beside[k]);
 		if (found != LINE_MEASURED)
 			return found == LINE_CUT;
 	}
@@ -422,11 +254,10 @@ static void sum_blocks(const Planes *p, Normal out[NORMAL_BLOCKS])
 			normal_add(&out[b], &p->blocks[v][b]);
 }
 
-static tomos_status take_step(Lines *l, Planes *p, const double pose[POSE_COUNT], PoseStep *result)
+static tomos_status take_step(Planes *p, const double pose[POSE_COUNT], PoseStep *result)
 {
-	const Orbit *o = &l->coarse->orbit;
+	const Orbit *o = &p->lines->coarse->orbit;
 	Normal blocks[NORMAL_BLOCKS];
-	TRY(pieces_each(o->views, 2 * o->rows * o->columns + l->offsets, take_view, l));
 	for (int k = 0; k < POSE_COUNT; k++)
 		detector_moves(o, pose, k, &p->moves[k]);
 	TRY(pieces_each(o->views, 1, take_planes, p));
@@ -448,28 +279,18 @@ tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool 
 	unsigned free, PoseStep *result)
 {
 	const Orbit *o = &c->orbit;
-	Lines l = {.coarse = c, .high = o->height / o->width, .angles = max64(o->columns, o->rows)};
+	Lines l = {.sense = reversed ? -o->mirror : o->mirror};
 	Planes p = {.lines = &l, .free = free};
 	tomos_status status;
 	*result = (PoseStep){.solved = false};
 	if (o->views < LEAST_VIEWS)
 		return TOMOS_OK;
-	l.sense = reversed ? -o->mirror : o->mirror;
-	l.offsets = o->columns + o->rows + 4;
 	detector_at(o, pose, &l.detector);
-	for (int64_t i = 0; i < o->views * o->rows * o->columns; i++)
-		l.most = fmaxf(l.most, c->data[i]);
-	TRY_OR_DONE(mem_zeroed(
-		&l.lines, o->views * l.angles * l.offsets, sizeof(float), "integrals along lines"));
-	TRY_OR_DONE(
-		mem_alloc(&l.directions, l.angles, sizeof *l.directions, "directions of lines"));
-	for (int64_t a = 0; a < l.angles; a++)
-		l.directions[a] = direction_of(&l, a);
+	TRY_OR_DONE(lines_take(&l, c));
 	TRY_OR_DONE(mem_alloc(&p.blocks, o->views, sizeof *p.blocks, "sums over planes"));
-	TRY_OR_DONE(take_step(&l, &p, pose, result));
+	TRY_OR_DONE(take_step(&p, pose, result));
 done:
-	mem_free(l.lines);
-	mem_free(l.directions);
+	lines_free(&l);
 	mem_free(p.blocks);
 	return status;
 }

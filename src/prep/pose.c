@@ -1,6 +1,7 @@
 /* The search for the pose of a detector, for arrays in memory. */
 #include <math.h>
 #include <string.h>
+#include "prep/constant.h"
 #include "prep/pose.h"
 
 #define MOST_ROLL 0.035 /* radians that the band of rows allows for */
@@ -32,10 +33,11 @@ static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const to
 	Coarse coarse[COARSE_COUNT] = {{.bin = 0}};
 	tomos_array data = *given, band;
 	float *repaired;
+	int64_t constant;
 	unsigned kept;
 	PoseProblem p = {.orbit = orbit, .band = &band, .backend = backend, .progress = progress};
 	tomos_status status;
-	TRY(constant_repair(&data, &repaired));
+	TRY(constant_repair(&data, &repaired, &constant));
 	band = data;
 	if (orbit->rows > 1 && orbit->kind == TOMOS_POINT) {
 		TRY_OR_DONE(coarse_scans_begin(coarse, orbit));

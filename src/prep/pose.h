@@ -16,7 +16,7 @@ typedef struct {
 tomos_status coarse_begin(Coarse *c, const Orbit *scan, int64_t columns, int64_t views);
 /* Adds rows [row, row + rows) of the scan. */
 tomos_status coarse_add(Coarse *c, const tomos_array *data, int64_t row);
-void coarse_finish(Coarse *c); /* smooths it */
+tomos_status coarse_finish(const Coarse *c); /* smooths it */
 /* Takes the second moment of that smoothing away, which views would see differently in the planes
  * that they have in common. */
 tomos_status coarse_sharpen(const Coarse *c);

@@ -10,13 +10,16 @@
  * row, which see another part of the object. */
 #define WORSE 1.005
 #define WORSE_ROW 1.5
+/* Factors of errors: of what planes give without a swivel, and of what pairs contradict. */
 #define WITHOUT_SWIVEL 3
+#define AGAINST_PAIRS 3
 /* Of a pose that is taken: it has to lower one of the residuals. */
 #define BETTER 0.995
 #define CLEARLY 0.9 /* of all rows, in which case pairs in another row are not compared */
 /* Residuals of projections that agree but for rounding, or that see nothing to compare. */
 #define AGREEING 1e-5
-#define NOTHING 0.5 /* of pairs that have nothing in common */
+#define NOTHING 0.5 /* of pairs that have nothing in common, */
+#define ALIKE 0.1   /* and of those that confirm another row: few balls agree by chance */
 
 /* What the projections contradict each other by: pairs of the midplane, and all rows (in planes, or
  * by what reconstruction leaves of them). The axis is fitted to the pairs. */
@@ -101,6 +104,8 @@ static bool is_better(const Search *s, const Search *given, const Contradiction 
 {
 	bool rows = nominal->rows > AGREEING && found->rows > 0,
 	     lower = rows && found->rows < BETTER * nominal->rows;
+	if (!s->planes && !s->few && given->agree && !s->agree)
+		return false;
 	bool other_row = lower && fabs(s->pose[POSE_ROW] - given->pose[POSE_ROW]) > 1;
 	if (other_row && found->rows < CLEARLY * nominal->rows)
 		return true;
@@ -111,12 +116,14 @@ static bool is_better(const Search *s, const Search *given, const Contradiction 
 	       (lower || found->pairs < BETTER * nominal->pairs);
 }
 
-/* What planes gave with a swivel that may be wrong is off by more than their blocks show. */
-static void enlarge_errors(Search *s)
+/* What planes gave with a swivel that may be wrong is off by more than their blocks show, and so is
+ * what pairs contradict that agreed before. */
+static void enlarge_errors(Search *s, const Search *given)
 {
-	if (s->planes && isnan(s->error[POSE_SWIVEL]))
-		for (int k = 0; k < POSE_COUNT; k++)
-			s->error[k] *= WITHOUT_SWIVEL;
+	double by = isnan(s->error[POSE_SWIVEL]) ? WITHOUT_SWIVEL : 1;
+	by *= given->agree && !s->agree ? AGAINST_PAIRS : 1;
+	for (int k = 0; k < POSE_COUNT && s->planes; k++)
+		s->error[k] *= by;
 }
 
 /* The pose that was found, or the one given where the scan does not prefer it. */
@@ -136,27 +143,34 @@ static tomos_status choose(Search *s)
 	TRY(contradiction(&given, &nominal));
 	s->better = is_better(s, &given, &found, &nominal);
 	if (s->better) {
-		enlarge_errors(s);
+		enlarge_errors(s, &given);
 		return TOMOS_OK;
 	}
 	given.after = nominal.pairs;
-	if (!isfinite(given.error[POSE_AXIS])) /* its row has no pairs */
+	/* Its row may have no pairs, or others than the rows beside it. */
+	if (!isfinite(given.error[POSE_AXIS]) || (!s->planes && alone > given.error[POSE_AXIS]))
 		given.error[POSE_AXIS] = alone;
 	*s = given;
 	return TOMOS_OK;
 }
 
-/* Where neither pairs nor planes agree, nor better than with what was given, the axis is known no
- * better than pairs are apart; if they are not alike at all, nothing is determined, and the axis is
- * the likeliest one of the search. */
+/* Where neither pairs nor planes agree, the axis is known no better than pairs are apart. Where the
+ * search that all began from was not certain, perhaps of the direction either, and nothing confirms
+ * it, the other values are not determined; if pairs are not alike at all, the axis is not either,
+ * and is the likeliest one of the search. */
 tomos_status search_accept(Search *s)
 {
 	TRY(choose(s));
-	if (s->agree || s->better || (s->planes && !s->doubt))
+	bool doubted = s->doubt && !s->planes && !s->better;
+	bool unlike = !s->planes && s->before > NOTHING && !(s->after < ALIKE);
+	bool confirmed = s->agree || (s->planes && (s->better || !s->doubt)) ||
+			 (s->few && s->better && s->before < NOTHING);
+	if (!doubted && !unlike && confirmed)
 		return TOMOS_OK;
-	s->error[POSE_AXIS] = hypot(s->error[POSE_AXIS], s->apart);
-	for (int k = 0; k < POSE_COUNT && s->after > NOTHING; k++) {
-		s->pose[k] = k == POSE_AXIS ? s->pose[k] : s->problem->orbit->pose[k];
+	unlike = unlike || s->after > NOTHING;
+	s->error[POSE_AXIS] = unlike ? NAN : hypot(s->error[POSE_AXIS], s->apart);
+	for (int k = POSE_ROW; k < POSE_COUNT && (doubted || unlike); k++) {
+		s->pose[k] = s->problem->orbit->pose[k];
 		s->error[k] = NAN;
 		s->kept = 0;
 	}

@@ -82,51 +82,93 @@ void coarse_free(Coarse *c)
 	*c = (Coarse){.bin = 0};
 }
 
-tomos_status coarse_add(Coarse *c, const tomos_array *data, int64_t row)
+typedef struct {
+	const Coarse *coarse;
+	const tomos_array *data;
+	int64_t row, first; /* of the scan, and the averaged one it is in */
+} Adding;
+
+/* Adds all rows of the scan that are averaged to one. */
+static void add_rows(const void *user, int64_t index, float *line)
 {
-	int64_t n = c->orbit.columns, rows = c->orbit.rows;
-	float share = 1 / (float)(c->bin * c->bin * c->together), *line;
-	TRY(mem_alloc(&line, data->shape[2], sizeof *line, "a row"));
-	for (int64_t v = 0; v < data->shape[0]; v++)
-		for (int64_t r = 0; r < data->shape[1]; r++) {
-			int64_t group = c->group[v], to = (row + r) / c->bin;
-			if (group < 0 || to >= rows)
-				continue;
-			float *out = c->data + (group * rows + to) * n;
-			row_get(data, v, r, line);
-			for (int64_t i = 0; i < n * c->bin; i++)
-				out[i / c->bin] += share * line[i];
+	const Adding *a = user;
+	const Coarse *c = a->coarse;
+	int64_t n = c->orbit.columns, bin = c->bin, to = a->first + index;
+	int64_t from = max64(to * bin - a->row, 0);
+	int64_t end = min64((to + 1) * bin - a->row, a->data->shape[1]);
+	float share = 1 / (float)(bin * bin * c->together);
+	for (int64_t v = 0; v < a->data->shape[0]; v++) {
+		float *out = c->data + (c->group[v] * c->orbit.rows + to) * n;
+		for (int64_t r = from; r < end && c->group[v] >= 0; r++) {
+			row_get(a->data, v, r, line);
+			for (int64_t i = 0; i < n; i++) {
+				float sum = line[i * bin];
+				for (int64_t k = 1; k < bin; k++)
+					sum += line[i * bin + k];
+				out[i] += share * sum;
+			}
 		}
-	mem_free(line);
-	return TOMOS_OK;
+	}
 }
 
-/* (1 4 6 4 1) / 16 along `count` values `stride` apart. */
-static void smooth(float *values, int64_t count, int64_t stride)
+tomos_status coarse_add(Coarse *c, const tomos_array *data, int64_t row)
 {
-	float a = values[0], b = a; /* the two before */
+	Adding a = {c, data, row, row / c->bin};
+	int64_t end = min64((row + data->shape[1] - 1) / c->bin + 1, c->orbit.rows);
+	return pieces_each(max64(end - a.first, 0), data->shape[2], add_rows, &a);
+}
+
+/* (1 4 6 4 1) / 16 along a row; beyond its ends the last values. */
+static void smooth_row(float *row, int64_t count)
+{
+	float a = row[0], b = a; /* the two before */
 	for (int64_t i = 0; i < count; i++) {
-		float here = values[i * stride], next = values[min64(i + 1, count - 1) * stride];
-		float after = values[min64(i + 2, count - 1) * stride];
-		values[i * stride] = (a + 4 * b + 6 * here + 4 * next + after) / 16;
+		float here = row[i], next = row[min64(i + 1, count - 1)];
+		float after = row[min64(i + 2, count - 1)];
+		row[i] = (a + 4 * b + 6 * here + 4 * next + after) / 16;
 		a = b;
 		b = here;
 	}
 }
 
-static void smooth_view(float *view, int64_t rows, int64_t n)
+/* Likewise along the columns, of all rows at once. before: two rows of scratch. */
+static void smooth_columns(float *view, int64_t rows, int64_t n, float *before)
 {
-	for (int64_t r = 0; r < rows; r++)
-		smooth(view + r * n, n, 1);
-	for (int64_t i = 0; i < n; i++)
-		smooth(view + i, rows, n);
+	float *a = before, *b = before + n;
+	memcpy(a, view, (size_t)n * sizeof *a);
+	memcpy(b, view, (size_t)n * sizeof *b);
+	for (int64_t r = 0; r < rows; r++) {
+		float *row = view + r * n;
+		const float *next = view + min64(r + 1, rows - 1) * n;
+		const float *after = view + min64(r + 2, rows - 1) * n;
+		for (int64_t i = 0; i < n; i++) {
+			float here = row[i], below = next == row ? here : next[i],
+			      last = after == row ? here : after[i];
+			row[i] = (a[i] + 4 * b[i] + 6 * here + 4 * below + last) / 16;
+			a[i] = b[i];
+			b[i] = here;
+		}
+	}
 }
 
-void coarse_finish(Coarse *c)
+/* scratch: two rows */
+static void smooth_view(float *view, int64_t rows, int64_t n, float *scratch)
 {
+	for (int64_t r = 0; r < rows; r++)
+		smooth_row(view + r * n, n);
+	smooth_columns(view, rows, n, scratch);
+}
+
+static void finish_view(const void *user, int64_t view, float *scratch)
+{
+	const Coarse *c = user;
 	int64_t n = c->orbit.columns, rows = c->orbit.rows;
-	for (int64_t v = 0; v < c->orbit.views; v++)
-		smooth_view(c->data + v * rows * n, rows, n);
+	smooth_view(c->data + view * rows * n, rows, n, scratch);
+}
+
+tomos_status coarse_finish(const Coarse *c)
+{
+	return pieces_each(c->orbit.views, 2 * c->orbit.columns, finish_view, c);
 }
 
 static void sharpen_view(const void *user, int64_t view, float *scratch)
@@ -135,14 +177,14 @@ static void sharpen_view(const void *user, int64_t view, float *scratch)
 	int64_t n = c->orbit.columns, rows = c->orbit.rows;
 	float *data = c->data + view * rows * n;
 	memcpy(scratch, data, (size_t)(rows * n) * sizeof *scratch);
-	smooth_view(scratch, rows, n);
+	smooth_view(scratch, rows, n, scratch + rows * n);
 	for (int64_t i = 0; i < rows * n; i++)
 		data[i] = 2 * data[i] - scratch[i];
 }
 
 tomos_status coarse_sharpen(const Coarse *c)
 {
-	return pieces_each(c->orbit.views, c->orbit.rows * c->orbit.columns, sharpen_view, c);
+	return pieces_each(c->orbit.views, (c->orbit.rows + 2) * c->orbit.columns, sharpen_view, c);
 }
 
 void coarse_pose(const Coarse *c, const double pose[POSE_COUNT], double out[POSE_COUNT])
@@ -185,7 +227,7 @@ tomos_status coarse_scans_add(Coarse scans[COARSE_COUNT], const tomos_array *dat
 tomos_status coarse_scans_finish(Coarse scans[COARSE_COUNT])
 {
 	for (int i = 0; i < COARSE_COUNT; i++)
-		coarse_finish(&scans[i]);
+		TRY(coarse_finish(&scans[i]));
 	TRY(coarse_sharpen(&scans[COARSE_PLANES]));
 	return coarse_sharpen(&scans[COARSE_FINE]);
 }

@@ -6,8 +6,9 @@
 #include <string.h>
 #include "prep/pose_search.h"
 
-enum { ROUNDS = 2, MOST_COLUMNS = 512 };
-#define DOUBT 0.03 /* of the rows: error of a row that is not determined */
+enum { ROUNDS = 2, MOST_STEPS = 5, MOST_COLUMNS = 512 };
+#define LONGEST_AXIS 0.03 /* of the columns, of a step of the axis */
+#define DOUBT 0.03        /* of the rows: error of a row that is not determined */
 #define LIKELY 0.1 /* scale of a detector, from pairs of a row that may not be the midplane */
 /* Errors of what all rows give, in averaged pixels: of the row, and at the edge of the detector. */
 #define COMMON_REST 0.5
@@ -131,9 +132,12 @@ tomos_status fit_midplane(Search *s, unsigned free, double *residual)
 
 /* ---- all rows -------------------------------------------------------------------------------- */
 
-/* The largest step of a value: the residual is far from linear in the slant. */
+/* The largest step of a value, in averaged pixels and radians: the residual is far from linear in
+ * the slant. */
 double search_largest_step(int value, const Orbit *coarse)
 {
+	if (value == POSE_AXIS)
+		return LONGEST_AXIS * (double)coarse->columns;
 	return value == POSE_ROW ? 0.1 * (double)coarse->rows : value == POSE_ROLL ? 0.1 : 0.05;
 }
 
@@ -148,14 +152,19 @@ static tomos_status step_rows(const Search *s, double aside, PoseStep *step)
 		c, s->problem->backend, pose, s->reversed, 1u << POSE_ROW | 1u << POSE_ROLL, step);
 }
 
-static void take_rows(Search *s, const PoseStep *step)
+/* moved: by how much, in pixels of the scan. True: further than one step may lead. */
+static bool take_rows(Search *s, const PoseStep *step, double moved[POSE_COUNT])
 {
 	const Coarse *c = &s->problem->coarse[COARSE_REST];
+	bool far = false;
 	for (int k = POSE_ROW; k <= POSE_ROLL && step->solved; k++) {
 		double most = search_largest_step(k, &c->orbit);
 		double unit = k == POSE_ROW ? (double)c->bin : 1;
-		s->pose[k] += unit * fmin(fmax(step->step[k], -most), most);
+		moved[k] = unit * fmin(fmax(step->step[k], -most), most);
+		s->pose[k] += moved[k];
+		far |= fabs(step->step[k]) > most;
 	}
+	return far;
 }
 
 tomos_status search_report(const Search *s, int done)
@@ -185,22 +194,27 @@ static tomos_status find_midplane(Search *s)
 	const Coarse *c = &s->problem->coarse[COARSE_REST];
 	double bin = (double)c->bin, edge = 0.5 * (double)c->orbit.columns,
 	       aside = 2 * ASIDE * edge;
+	double moved[POSE_COUNT] = {0};
 	PoseStep step, beside;
-	TRY(fit_likely(s));
-	TRY(step_rows(s, 0, &step));
-	take_rows(s, &step);
+	bool far = true;
+	for (int i = 0; i < MOST_STEPS && far; i++) {
+		TRY(fit_likely(s));
+		TRY(step_rows(s, 0, &step));
+		far = take_rows(s, &step, moved);
+	}
 	TRY(fit_likely(s));
 	TRY(step_rows(s, 0, &step));
 	TRY(step_rows(s, aside, &beside));
 	if (!step.solved || !beside.solved)
 		return TOMOS_OK;
 	double answer = (step.step[POSE_ROW] - beside.step[POSE_ROW]) / aside;
-	take_rows(s, &step);
+	take_rows(s, &step, moved); /* also what is left of the way, at most */
 	s->tilted = true;
-	s->error[POSE_ROLL] =
-		hypot(deviation(step.covariance[POSE_ROLL][POSE_ROLL]), COMMON_REST_ROLL / edge);
-	s->error[POSE_ROW] = hypot(deviation(step.covariance[POSE_ROW][POSE_ROW]), COMMON_REST) *
-			     bin / fmin(answer, 1);
+	s->error[POSE_ROLL] = hypot(moved[POSE_ROLL],
+		hypot(deviation(step.covariance[POSE_ROLL][POSE_ROLL]), COMMON_REST_ROLL / edge));
+	s->error[POSE_ROW] = hypot(moved[POSE_ROW],
+		bin * hypot(deviation(step.covariance[POSE_ROW][POSE_ROW]), COMMON_REST) /
+			fmin(answer, 1));
 	if (answer > LEAST_ANSWER && !step.cut)
 		return TOMOS_OK;
 	s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
@@ -296,23 +310,29 @@ static tomos_status refine(Search *s)
 static tomos_status start(Search *s, const tomos_axis_options *options)
 {
 	const PoseProblem *p = s->problem;
-	tomos_geometry *rows;
 	tomos_axis axis = {.bytes = sizeof axis};
 	Orbit band = *p->orbit;
+	double sweep[3];
 	band.rows = p->band->shape[1];
 	band.pose[POSE_ROW] -= (double)p->row;
 	memcpy(s->pose, p->orbit->pose, sizeof s->pose);
 	for (int k = 0; k < POSE_COUNT; k++)
 		s->error[k] = NAN;
-	TRY(orbit_geometry(&rows, &band, band.pose, false));
-	tomos_status status = tomos_axis_find_scan(&axis, p->backend, p->band, rows, options, NULL);
-	tomos_geometry_free(rows);
-	double sweep[3];
+	AxisProblem rows = {.data = p->band,
+		.angles = band.angles,
+		.backend = p->backend,
+		.orbit = &band,
+		.repaired = true};
+	TRY(axis_find(&axis, &rows, options, NULL));
+	if (axis.at_edge && options && options->axis_range_count > 0)
+		return fail(TOMOS_BAD_VALUE,
+			"the option 'axis-range' does not contain the axis, or ends at it, so that "
+			"the pose of the detector cannot be found: widen it");
 	s->doubt = tomos_axis_doubt(&axis, &sweep[0], &sweep[1], &sweep[2]);
 	s->pose[POSE_AXIS] = axis.column;
 	s->error[POSE_AXIS] = axis.error;
 	s->reversed = axis.reversed;
-	return status;
+	return TOMOS_OK;
 }
 
 tomos_status pose_find(

@@ -4,12 +4,14 @@
 #include "prep/pose_search.h"
 
 #define UNLIKE 0.2         /* relative difference of planes that are mostly noise, or cut */
+#define FALLING 0.97       /* relative to that of the step before */
 #define COMMON_PLANES 0.01 /* averaged pixels: error of what planes give */
 #define COMMON_SLANT 0.001
 #define COMMON_SLANT_SHORT 0.003 /* of scans other than full turns */
 #define COMMON_SCALE 160         /* divided by the square of the number of averaged columns */
 #define COMMON_ROW_SHORT 0.6     /* rows, of scans other than full turns */
 
+enum { MOST_STEPS = 12 };
 enum { LINES = 1u << POSE_AXIS | 1u << POSE_ROW | 1u << POSE_ROLL };
 
 /* Standard errors of what a step has given, in pixels of the scan; values that it does not
@@ -49,25 +51,39 @@ static tomos_status row_answers(const Search *s, const Coarse *c, const double p
 	return TOMOS_OK;
 }
 
-/* The values in `free` from `steps` steps, the others as they are; nothing where the views have too
- * few planes in common that the detector sees as a whole. */
+/* A step, and whether planes are alike where it began. */
+static tomos_status step_planes(
+	const Search *s, const Coarse *c, unsigned free, double pose[POSE_COUNT], PoseStep *step)
+{
+	TRY(epipolar_step(c, pose, s->reversed, free, step));
+	for (int k = 0; k < POSE_COUNT && step->solved; k++) {
+		double most = search_largest_step(k, &c->orbit);
+		pose[k] += fmin(fmax(step->step[k], -most), most);
+	}
+	return TOMOS_OK;
+}
+
+/* The values in `free` from `steps` steps, or more while planes are not alike yet but become so:
+ * few small parts of an object are alike only near the right pose. The other values stay as they
+ * are; nothing where the views have too few planes in common that the detector sees as a whole. */
 static tomos_status fit_planes(Search *s, int scan, unsigned free, int steps)
 {
 	const Coarse *c = &s->problem->coarse[scan];
-	double pose[POSE_COUNT], start[POSE_COUNT];
+	double pose[POSE_COUNT], start[POSE_COUNT], last = HUGE_VAL;
 	PoseStep step = {.solved = false};
 	coarse_pose(c, s->pose, pose);
-	for (int i = 0; i < steps; i++) {
-		TRY(epipolar_step(c, pose, s->reversed, free, &step));
-		s->planes = step.solved && step.residual < UNLIKE;
-		if (!s->planes)
-			return TOMOS_OK;
+	for (int i = 0; i < MOST_STEPS; i++) {
 		memcpy(start, pose, sizeof start);
-		for (int k = 0; k < POSE_COUNT; k++) {
-			double most = search_largest_step(k, &c->orbit);
-			pose[k] += fmin(fmax(step.step[k], -most), most);
-		}
+		TRY(step_planes(s, c, free, pose, &step));
+		s->planes = step.solved && step.residual < UNLIKE;
+		if (i + 1 >= steps && (s->planes || scan != COARSE_REST))
+			break;
+		if (!s->planes && !(step.solved && step.residual < FALLING * last))
+			break;
+		last = step.residual;
 	}
+	if (!s->planes)
+		return TOMOS_OK;
 	if (scan == COARSE_PLANES)
 		TRY(row_answers(s, c, start, free, &step, &s->planes));
 	if (!s->planes)

@@ -1,4 +1,5 @@
 /* Names of checkpoint files of a run, and their checks before the work. */
+#include <glob.h>
 #include <unistd.h>
 #include "run/run_parts.h"
 
@@ -34,8 +35,9 @@ bool checkpoints_in_groups(const FileRun *r)
 	int64_t group = r->first_slice / GROUP_SLICES * GROUP_SLICES;
 	if (!o->checkpoint || !o->checkpoint[0])
 		return false;
-	if (comm_size(r->comm) > 1 || !o->resume || access(o->checkpoint, F_OK) == 0)
-		return comm_size(r->comm) > 1;
+	bool several = max64(comm_size(r->comm), r->options.ranks) > 1; /* now, or planned for */
+	if (several || !o->resume || access(o->checkpoint, F_OK) == 0)
+		return several;
 	while (group < r->first_slice + r->slices && !group_exists(r, group))
 		group += GROUP_SLICES;
 	return group < r->first_slice + r->slices;
@@ -79,6 +81,43 @@ tomos_status iterative_checkpoints(FileRun *r)
 	return TOMOS_OK;
 }
 
+/* The first checkpoint of this name that belongs to other slabs; NULL: there is none. */
+static tomos_status find_other(const FileRun *r, char **path)
+{
+	const char *name = r->iterative.o.checkpoint;
+	char *pattern;
+	glob_t files;
+	*path = NULL;
+	if (access(name, F_OK) == 0)
+		return mem_text(path, name);
+	TRY(mem_printf(&pattern, "%s.[0-9]*-[0-9]*", name));
+	tomos_status status = TOMOS_OK;
+	if (glob(pattern, 0, NULL, &files) == 0) {
+		status = mem_text(path, files.gl_pathv[0]);
+		globfree(&files);
+	}
+	mem_free(pattern);
+	return status;
+}
+
+static tomos_status say_none(const FileRun *r)
+{
+	char *other;
+	TRY(find_other(r, &other));
+	tomos_status status =
+		other ? job_warn(r->job,
+				"the checkpoint '%s' is of a run with other slabs of slices, or "
+				"with other ranks: slices that are not finished begin with the "
+				"first iteration",
+				other)
+		      : job_note(r->job,
+				"there is no checkpoint '%s': slices that are not finished "
+				"begin with the first iteration",
+				r->iterative.o.checkpoint);
+	mem_free(other);
+	return status;
+}
+
 /* A name that is not that of the earlier run is told of, if no rank has found a file. */
 tomos_status checkpoints_say(FileRun *r)
 {
@@ -89,8 +128,5 @@ tomos_status checkpoints_say(FileRun *r)
 	TRY(comm_sum(r->comm, &found, 1));
 	if (found > 0)
 		return TOMOS_OK;
-	return job_say(r->job,
-		"note: there is no checkpoint '%s': slices that are not finished begin with the "
-		"first iteration",
-		o->checkpoint);
+	return run_agree(r, say_none(r));
 }

@@ -23,7 +23,7 @@ typedef struct {
 
 /* What a rank does. */
 typedef struct {
-	double slices, rows, read, filtered, updates, sent, messages, written, voxels;
+	double slices, rows, read, filtered, updates, sent, shared, messages, written, voxels;
 	double pieces; /* slabs whose stages overlap */
 } Load;
 
@@ -85,12 +85,20 @@ static void add_halo(const Model *m, int slab, Load *load)
 	load->messages += 2 * neighbours * times;
 }
 
+/* Whether ranks that iterate on a slab are on one node, whose memory they share. */
+static bool in_node(const Model *m)
+{
+	double groups = (double)m->bytes.groups, node = m->rates.node_ranks;
+	return m->run.iterates && groups <= node && fmod(node, groups) == 0;
+}
+
 /* Ranks that share a slab: each sends the slices of the others, once for every back projection, and
  * its own to all others for every forward projection. */
 static void add_groups(const Model *m, Load *load)
 {
 	double groups = (double)m->bytes.groups, times = m->run.iterates ? 2 * m->passes : 1;
-	load->sent += times * (groups - 1) / groups * load->voxels * sizeof(float);
+	double bytes = times * (groups - 1) / groups * load->voxels * sizeof(float);
+	*(in_node(m) ? &load->shared : &load->sent) += bytes;
 	load->messages += times * (groups - 1);
 }
 
@@ -155,7 +163,7 @@ static double exchange_seconds(const Model *m, const Load *load, int64_t ranks)
 	double sums = m->run.iterates && m->run.iterative.whole && ranks > 1
 			      ? 2 * m->passes * ceil(log2((double)ranks))
 			      : 0;
-	return seconds(load->sent, rate) + (load->messages + sums) * r->latency;
+	return seconds(load->sent + load->shared, rate) + (load->messages + sums) * r->latency;
 }
 
 /* The stages of a rank overlap where it has several slabs. */
@@ -184,8 +192,8 @@ static void set_times(const Model *m, const Load *most, tomos_cost *c)
 	t[TOMOS_COST_PREPARE] = seconds(most->read, r->prepare);
 	t[TOMOS_COST_FILTER] = seconds(most->filtered, r->filter);
 	t[TOMOS_COST_PROJECT] = seconds(most->updates, m->run.iterates ? r->iterate : r->back);
-	t[TOMOS_COST_EXCHANGE] =
-		exchange_seconds(m, most, c->ranks) + seconds(bytes * most->sent, r->link);
+	t[TOMOS_COST_EXCHANGE] = exchange_seconds(m, most, c->ranks) +
+				 seconds(bytes * (most->sent + most->shared), r->link);
 	t[TOMOS_COST_DOWNLOAD] = seconds(most->written, r->link);
 	t[TOMOS_COST_WRITE] =
 		fmax(seconds(most->written, r->write), seconds(c->written_bytes, r->write_all));
@@ -209,18 +217,22 @@ static void all_ranks(const Model *m, tomos_cost *c)
 {
 	Load most = {.slices = 0};
 	double groups = (double)m->bytes.groups, columns = (double)m->prepared.geometry->columns;
+	double voxels = 0;
 	for (int slab = 0; slab < m->slabs; slab++) {
 		Load load = load_of(m, slab);
 		take_most(&most, &load);
 		c->slabs += load.slices > 0;
 		c->read_bytes += groups * load.read;
 		c->sent_bytes += groups * load.sent;
+		c->shared_bytes += groups * load.shared;
+		voxels += load.voxels;
 		c->written_bytes += groups * load.written;
 	}
 	c->groups = m->bytes.groups;
 	c->slices = (int64_t)most.slices;
 	c->rows = (int64_t)ceil(most.rows);
 	c->views = (int64_t)ceil(m->views / groups);
+	c->balance = most.voxels * (double)(m->slabs * c->views) * groups / (voxels * m->views);
 	c->data_bytes = sizeof(float) * (most.voxels + most.rows * m->views * columns / groups);
 	set_times(m, &most, c);
 }
@@ -286,7 +298,7 @@ tomos_status cost_of(const FileRun *r, const CostBytes *bytes, const tomos_rates
 		.prepared = *r->prepared,
 		.bytes = *bytes,
 		.rates = *rates,
-		.rule = run_share_rule(r),
+		.rule = run_share_rule(r, ranks),
 		.views = (double)g->count,
 		.passes = r->iterates ? passes_of(r) : 0};
 	*cost = (tomos_cost){.bytes = sizeof *cost, .ranks = ranks};

@@ -13,7 +13,7 @@ enum { TABLE_RANKS = 4096 };
 /* The share of the rank that has most slices. */
 static Share largest_share(const FileRun *r, int64_t ranks)
 {
-	const ShareRule rule = run_share_rule(r);
+	const ShareRule rule = run_share_rule(r, ranks);
 	Share most = {0, 0};
 	for (int i = 0; i < (int)ranks; i++) {
 		Share share = share_of(&rule, i, (int)ranks);
@@ -55,11 +55,11 @@ static tomos_status warn_others(const FileRun *r, const tomos_rates *rates)
 {
 	const char *path = r->options.rates, *rays = rates_rays(r);
 	if (rates->rays[0] && strcmp(rates->rays, rays) != 0)
-		TRY(job_say(r->job, "warning: '%s' was measured with rays of kind '%s', not '%s'",
-			path, rates->rays, rays));
+		TRY(job_warn(r->job, "'%s' was measured with rays of kind '%s', not '%s'", path,
+			rates->rays, rays));
 	if (rates->method[0] && strcmp(rates->method, r->method) != 0 && r->iterates)
-		TRY(job_say(r->job, "warning: '%s' was measured with %s, not %s", path,
-			rates->method, r->method));
+		TRY(job_warn(r->job, "'%s' was measured with %s, not %s", path, rates->method,
+			r->method));
 	return TOMOS_OK;
 }
 
@@ -127,16 +127,22 @@ static tomos_status say_parts(const FileRun *r, const tomos_cost *c)
 		(long long)c->slices, (long long)c->groups, c->groups == 1 ? "" : "s",
 		(long long)c->views, (long long)c->rows, (long long)g->rows));
 	if (c->slabs * c->groups < c->ranks)
-		TRY(job_say(r->job, "warning: %lld of the %lld ranks have nothing to do",
+		TRY(job_warn(r->job, "%lld of the %lld ranks have nothing to do",
 			(long long)(c->ranks - c->slabs * c->groups), (long long)c->ranks));
+	TRY(job_say(
+		r->job, "          the rank with most work has %.3g times the mean", c->balance));
 	TRY(job_say(r->job, "memory    %.0f MiB for a rank", r->planned / (1 << 20)));
 	if (r->planned_device > 0)
 		TRY(job_say(r->job, "          and %.0f MiB on its device",
 			r->planned_device / (1 << 20)));
-	return job_say(r->job,
+	TRY(job_say(r->job,
 		"bytes     read %.4g GB (%.3g times the scan), sent %.4g GB, written %.4g GB",
 		1e-9 * c->read_bytes, c->read_bytes / scan, 1e-9 * c->sent_bytes,
-		1e-9 * c->written_bytes);
+		1e-9 * c->written_bytes));
+	if (c->shared_bytes <= 0)
+		return TOMOS_OK;
+	return job_say(r->job, "          %.4g GB read in the memory that ranks of a node share",
+		1e-9 * c->shared_bytes);
 }
 
 /* ---- the time -------------------------------------------------------------------------------- */

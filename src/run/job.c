@@ -20,15 +20,15 @@ void report_publish(const tomos_job *job, const tomos_run_report *report)
 		struct_give(job->report, report, "tomos_run_report");
 }
 
-tomos_status job_say(const tomos_job *job, const char *format, ...)
+tomos_status job_tell(const tomos_job *job, tomos_level level, const char *format, ...)
 {
-	char line[512];
+	char line[1024];
 	va_list list;
 	va_start(list, format);
 	vsnprintf(line, sizeof line, format, list);
 	va_end(list);
 	if (job->say)
-		job->say(job->user, line);
+		job->say(job->user, level, line);
 	return TOMOS_OK;
 }
 

@@ -231,6 +231,16 @@ tomos_status journal_join(Journal *j, const char *output, int rank)
 
 /* ---- opening and writing --------------------------------------------------------------------- */
 
+tomos_status journal_left(const char *output, bool *left)
+{
+	Journal j = {.descriptor = -1};
+	struct stat info;
+	tomos_status status = make_names(&j, output);
+	*left = status == TOMOS_OK && (lstat(j.part, &info) == 0 || lstat(j.path, &info) == 0);
+	journal_close(&j, false);
+	return status;
+}
+
 tomos_status journal_open(
 	Journal *j, const char *output, const Identity *identity, bool resume, bool overwrite)
 {
@@ -249,13 +259,17 @@ tomos_status journal_open(
 	return status == TOMOS_BAD_FILE ? TOMOS_OK : status;
 }
 
+tomos_status journal_clear(Journal *j)
+{
+	io_discard(j->part);
+	remove_parts(j);
+	j->length = 0;
+	return flat_cut(j->descriptor, j->path, 0);
+}
+
 tomos_status journal_begin(Journal *j, const Identity *identity)
 {
 	char head[128], line[160];
-	io_discard(j->part);
-	remove_parts(j);
-	TRY(flat_cut(j->descriptor, j->path, 0));
-	j->length = 0;
 	uint32_t sum = head_text(head, identity);
 	snprintf(line, sizeof line, "%s %08x\n", head, (unsigned)sum);
 	return append(j, line);

@@ -44,14 +44,28 @@ tomos_status output_put_grid(const FileRun *r)
 	return r->file->format->put ? tomos_file_set_grid(r->file, &grid) : TOMOS_OK;
 }
 
+/* How the axis was found, with a warning if it is uncertain. */
+static tomos_status put_axis(const FileRun *r)
+{
+	const tomos_prepared *p = r->prepared;
+	char *text;
+	if (!p->note)
+		return TOMOS_OK;
+	TRY(mem_printf(&text, "%s%s%s", p->note, p->warning ? "; warning: " : "",
+		p->warning ? p->warning : ""));
+	tomos_status status = tomos_file_set_text(r->file, "axis", text);
+	mem_free(text);
+	return status;
+}
+
 /* Writes the provenance of the volume: command, all options, version and geometry. */
 static tomos_status put_provenance(const FileRun *r)
 {
 	const tomos_job *job = r->job;
 	if (r->options.hu_count > 0 && strcmp(r->prepared->unit, "pixel") == 0)
-		TRY(job_say(job, "warning: the size of the pixels is not known, so the attenuation "
-				 "of water of the option 'hu' is taken per pixel; give the option "
-				 "'pixel'"));
+		TRY(job_warn(job, "the size of the pixels is not known, so the attenuation "
+				  "of water of the option 'hu' is taken per pixel; give the option "
+				  "'pixel'"));
 	TRY(output_put_grid(r));
 	TRY(tomos_file_set_text(r->file, "version", TOMOS_VERSION));
 	TRY(tomos_file_set_text(r->file, "method", r->method));
@@ -62,11 +76,17 @@ static tomos_status put_provenance(const FileRun *r)
 		TRY(tomos_file_set_text(r->file, "command", job->command));
 	if (job->recipe)
 		TRY(tomos_file_set_text(r->file, "recipe", job->recipe));
-	if (r->prepared->note)
-		TRY(tomos_file_set_text(r->file, "axis", r->prepared->note));
+	TRY(put_axis(r));
 	if (r->prepared->found)
 		TRY(tomos_file_set_text(r->file, "found", r->prepared->found));
 	return r->file->format->put ? put_geometry(r) : TOMOS_OK;
+}
+
+/* Of the files of slices: that of the slice in the whole volume, which is part of the identity. */
+static void number_slices(FileRun *r)
+{
+	if (r->file_options.first_number < 0)
+		r->file_options.first_number = r->first_slice + (r->stacked ? r->first_row : 0);
 }
 
 static tomos_status create_part(FileRun *r)
@@ -110,41 +130,78 @@ static tomos_status take_part(FileRun *r)
 	TRY(job_say(r->job, "resumed   %lld of %lld slices are done", (long long)r->done,
 		(long long)r->slices));
 	if (lost > 0)
-		TRY(job_say(r->job,
-			"warning: %lld slice%s of the earlier run %s damaged and will be "
+		TRY(job_warn(r->job,
+			"%lld slice%s of the earlier run %s damaged and will be "
 			"computed again",
 			(long long)lost, lost == 1 ? "" : "s", lost == 1 ? "is" : "are"));
 	if (unread > 0)
-		TRY(job_say(r->job,
-			"warning: %lld line%s of '%s' cannot be read; their slices will be "
+		TRY(job_warn(r->job,
+			"%lld line%s of '%s' cannot be read; their slices will be "
 			"computed again",
 			(long long)unread, unread == 1 ? "" : "s", r->journal.path));
 	return TOMOS_OK;
+}
+
+/* A file with everything but its data, in the place of what an earlier run left. */
+static tomos_status make_part(FileRun *r)
+{
+	TRY(journal_clear(&r->journal));
+	TRY(create_part(r));
+	TRY(put_provenance(r));
+	return io_seal(r->file);
 }
 
 static tomos_status begin_part(FileRun *r, const Identity *identity)
 {
 	Frame frame;
 	if (r->journal.damage[0])
-		TRY(job_say(r->job, "warning: nothing is resumed, the work begins again: %s",
+		TRY(job_warn(r->job, "nothing is resumed, the work begins again: %s",
 			r->journal.damage));
+	if (!r->file)
+		TRY(make_part(r));
 	TRY(journal_begin(&r->journal, identity));
-	TRY(create_part(r));
-	TRY(put_provenance(r));
-	TRY(io_seal(r->file));
 	TRY(io_frame(r->file, &frame));
 	return journal_ready(&r->journal, &frame);
+}
+
+static tomos_status open_journal(FileRun *r, const Identity *identity)
+{
+	TRY(journal_open(&r->journal, r->output, identity, r->options.resume != 0,
+		r->file_options.overwrite != 0));
+	r->lasting = true;
+	return TOMOS_OK;
+}
+
+/* Iterative methods create their output when they have computed some of it. The memory that writing
+ * may take follows from the plan, unless there is no limit. */
+static bool is_known_early(const FileRun *r)
+{
+	bool window =
+		strcmp(r->file_options.type, "float32") == 0 || r->file_options.window_count > 0;
+	return window && !r->iterates && !r->options.dry_run && r->options.ranks == 0 &&
+	       !r->options.resume && r->options.memory == 0 && comm_size(r->comm) == 1;
+}
+
+tomos_status output_begin_early(FileRun *r)
+{
+	bool left = false;
+	if (!is_known_early(r))
+		return TOMOS_OK;
+	TRY(journal_left(r->output, &left));
+	if (left)
+		return TOMOS_OK;
+	number_slices(r);
+	TRY(open_journal(r, NULL));
+	return make_part(r);
 }
 
 tomos_status output_create(FileRun *r)
 {
 	Identity identity = {.scan = 0};
-	if (r->file_options.first_number < 0)
-		r->file_options.first_number = r->first_slice + (r->stacked ? r->first_row : 0);
+	number_slices(r);
 	TRY(run_identity(r, &identity));
-	TRY(journal_open(&r->journal, r->output, &identity, r->options.resume != 0,
-		r->file_options.overwrite != 0));
-	r->lasting = true;
+	if (!r->file)
+		TRY(open_journal(r, &identity));
 	tomos_status status = r->journal.begun ? create_part(r) : TOMOS_OK;
 	if (status == TOMOS_BAD_FILE)
 		journal_damaged(&r->journal);

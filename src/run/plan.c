@@ -1,13 +1,9 @@
-/* Divides a run into slabs: the detector rows that each needs, its memory, and its thickness.
- *
- * If the rays are in slices, a slice needs one detector row. Slabs then consist of whole rows, and
- * of pairs of rows, since the filter transforms two rows at once. So every slice has the same bits
- * whatever the slab it belongs to.
- */
+/* Divides a run into slabs: the memory that each needs, and its thickness. */
 #include <math.h>
 #include <string.h>
 #include "algo/metal.h"
 #include "backend/backend.h"
+#include "backend/open.h"
 #include "run/run_parts.h"
 
 #define DEVICE_SHARE 0.8 /* of a device's free memory, for the vectors of a slab */
@@ -25,66 +21,6 @@ enum {
 	STACKED = 64,   /* slices of a slab of a stack in device memory, where they fit, */
 	ITERATED = 128, /* and of one in which a device iterates */
 };
-
-bool run_stacked(const tomos_geometry *g, const tomos_grid *grid, int64_t *first)
-{
-	const RayClass rays = rays_summary(g, grid);
-	*first = rays.all.row;
-	return rays.same_rows && rays.source != TOMOS_POINT && rays.all.axis == 2 &&
-	       rays.all.sign > 0 && *first >= 0 && *first + grid->n[2] <= g->rows;
-}
-
-/* Whether detector columns are parallel to z: a slab then needs only the rows that its rays
- * reach. */
-static bool is_upright(const tomos_geometry *g)
-{
-	for (int64_t i = 0; i < g->count; i++)
-		if (!view_is_upright(g, &g->views[i]))
-			return false;
-	return true;
-}
-
-static void window_rows(const FileRun *r, const tomos_geometry *g, Slab *slab)
-{
-	const Box box = {
-		{0, 0, slab->first}, {r->grid.n[0], r->grid.n[1], slab->first + slab->count}};
-	int64_t low = g->rows, high = 0;
-	for (int64_t i = 0; i < g->count; i++) {
-		Window w = geom_window(g, i, &r->grid, &box, 2);
-		low = min64(low, w.low[1]);
-		high = max64(high, w.high[1]);
-	}
-	slab->row = low < high ? low : 0;
-	slab->rows = low < high ? high - low : 1;
-}
-
-void slab_rows(const FileRun *r, Slab *slab)
-{
-	const tomos_geometry *g = r->prepared->geometry;
-	slab->before = 0;
-	slab->padded = slab->count;
-	bool all = r->rows_once || slab->count == r->grid.n[2] || r->metal;
-	if (r->together && !r->stacked) {
-		RowBand band;
-		(void)ranked_rows(&r->bands, slab_number(&r->group), &band);
-		slab->row = band.low;
-		slab->rows = band.high - band.low;
-	} else if (r->iterates) {
-		slab->row = r->stacked ? slab->first + r->first_row : 0;
-		slab->rows = r->stacked ? slab->count : g->rows;
-	} else if (r->stacked && !r->rows_once) {
-		int64_t first = slab->first + r->first_row, end = first + slab->count;
-		slab->row = first / 2 * 2;
-		slab->before = first - slab->row;
-		slab->padded = (end + 1) / 2 * 2 - slab->row;
-		slab->rows = min64(g->rows, slab->row + slab->padded) - slab->row;
-	} else if (all || !is_upright(g)) {
-		slab->row = 0;
-		slab->rows = g->rows;
-	} else {
-		window_rows(r, g, slab);
-	}
-}
 
 double run_fixed_bytes(const FileRun *r)
 {
@@ -221,16 +157,26 @@ static double device_bytes(const FileRun *r, int64_t count)
 	       run_fourier_bytes(r, count);
 }
 
+/* Bytes of a device for the vectors of a slab. */
+static tomos_status device_share(const FileRun *r, double *bytes)
+{
+	int64_t free_bytes;
+	TRY(r->backend->type->memory->free_bytes(r->backend, &free_bytes));
+	if (r->device_limit > 0)
+		free_bytes = min64(free_bytes, r->device_limit);
+	*bytes = DEVICE_SHARE * (double)free_bytes;
+	return TOMOS_OK;
+}
+
 /* Limits the thickness so that the vectors of a slab fit into device memory, if the device reports
  * its size. */
 static tomos_status fit_device(const FileRun *r, int64_t *thick)
 {
-	tomos_backend *b = r->backend;
-	int64_t bytes;
-	if (b->device == 0 || !b->type->memory->free_bytes)
+	double bytes;
+	if (r->backend->device == 0 || !r->backend->type->memory->free_bytes)
 		return TOMOS_OK;
-	TRY(b->type->memory->free_bytes(b, &bytes));
-	while (*thick > 1 && device_bytes(r, *thick) > DEVICE_SHARE * (double)bytes)
+	TRY(device_share(r, &bytes));
+	while (*thick > 1 && device_bytes(r, *thick) > bytes)
 		*thick = (*thick + 1) / 2;
 	return TOMOS_OK;
 }
@@ -328,11 +274,10 @@ static bool resident_rings(FileRun *r, const ResidentSize *size)
  * efficient, so that the first ones are soon written. */
 static tomos_status resident_thickness(FileRun *r, int64_t *thick)
 {
-	tomos_backend *b = r->backend;
-	int64_t free_bytes, most = LARGEST_SLAB / (r->grid.n[0] * r->grid.n[1]);
+	int64_t most = LARGEST_SLAB / (r->grid.n[0] * r->grid.n[1]);
 	int64_t aim = min64(max64(overlapping(r), r->share.count / 4), max64(THICK, most));
-	TRY(b->type->memory->free_bytes(b, &free_bytes));
-	double bytes = DEVICE_SHARE * (double)free_bytes;
+	double bytes;
+	TRY(device_share(r, &bytes));
 	/* Fourier transforms back project all slices of a slab, not a box of a volume. */
 	r->rows_once = (!r->stacked || r->prepared->reach.all_rows) && !run_by_fourier(r);
 	if (!r->rows_once && unpacks_again(r, aim))
@@ -348,13 +293,10 @@ static tomos_status resident_thickness(FileRun *r, int64_t *thick)
 /* Iterative methods: slabs as in host memory, 0 if the device cannot hold their data. */
 static tomos_status resident_group(FileRun *r, int64_t *thick)
 {
-	tomos_backend *b = r->backend;
-	int64_t free_bytes;
-	TRY(b->type->memory->free_bytes(b, &free_bytes));
+	double bytes;
+	TRY(device_share(r, &bytes));
 	const ResidentSize size = resident_size(r, min64(*thick, r->share.count));
-	double bytes =
-		resident_bytes(r->resident, r->prepared, &size) + device_bytes(r, size.slices);
-	if (bytes > DEVICE_SHARE * (double)free_bytes)
+	if (resident_bytes(r->resident, r->prepared, &size) + device_bytes(r, size.slices) > bytes)
 		*thick = 0;
 	return TOMOS_OK;
 }
@@ -376,11 +318,17 @@ static bool is_apart(const FileRun *r)
 	       r->prepared->trims || (r->iterates && r->iterative.demand.rays);
 }
 
-/* Keeps the data on the device, if it can hold those of a slab; r->resident is NULL otherwise. */
+/* Keeps the data on the device, if it can hold those of a slab; r->resident is NULL otherwise. A
+ * device whose memory is limited is worked on in pieces then; Fourier transforms always are. */
 static tomos_status plan_resident(FileRun *r, int64_t *thick)
 {
-	if (is_apart(r))
+	tomos_backend *given = r->backend;
+	if (!r->iterates && !run_by_fourier(r))
+		r->backend = backend_limited(given, &r->device_limit);
+	if (is_apart(r)) {
+		r->backend = given;
 		return TOMOS_OK;
+	}
 	TRY(resident_open(&r->resident, r->backend, r->prepared));
 	if (!r->iterates)
 		TRY(resident_thickness(r, thick));
@@ -400,6 +348,7 @@ static tomos_status plan_resident(FileRun *r, int64_t *thick)
 	resident_close(r->resident);
 	r->resident = NULL;
 	r->rows_once = false;
+	r->backend = given;
 	return TOMOS_OK;
 }
 

@@ -146,10 +146,10 @@ static tomos_status say_wide_stripes(const tomos_prepared *p, const tomos_job *j
 		return TOMOS_OK;
 	while (columns >> (fewer + 1) >= LEAST_STRIPES)
 		fewer++;
-	return job_say(job,
-		"warning: wavelet removes what is up to %lld columns wide, and of %lld columns "
+	return job_warn(job,
+		"wavelet removes what is up to %lld columns wide, and of %lld columns "
 		"that is also the object: its values change; the option 'ring-levels' %lld "
-		"changes them less, and rings vo the least",
+		"changes them less, and the option 'rings' vo the least",
 		(long long)1 << levels, (long long)columns, (long long)fewer);
 }
 
@@ -159,12 +159,11 @@ static tomos_status say_unusual(const tomos_prepared *p, const tomos_job *job)
 	const char *quantity = p->prep.quantity;
 	bool automatic = strcmp(quantity, "auto") == 0;
 	if (!prepared_are_counts(p) && !automatic && p->info.flats > 0)
-		TRY(job_say(job, "warning: quantity is %s, so the scan's flats are not used",
-			quantity));
+		TRY(job_warn(job, "quantity is %s, so the scan's flats are not used", quantity));
 	TRY(say_wide_stripes(p, job));
 	if (!prepared_are_integrals(p))
-		return job_say(job,
-			"warning: steps have no log: the volume is made of transmissions, not of "
+		return job_warn(job,
+			"steps have no log: the volume is made of transmissions, not of "
 			"line integrals");
 	return TOMOS_OK;
 }
@@ -185,8 +184,8 @@ static tomos_status say_setup(const tomos_prepared *p, const tomos_job *job)
 		TRY(job_say(job, "white     %g counts without an object", s->white));
 	if (!s->geometry || job->views || s->direction_known || p->note)
 		return TOMOS_OK;
-	return job_say(job,
-		"note: '%s' does not say in which direction the stage rotates; if the volume is "
+	return job_note(job,
+		"'%s' does not say in which direction the stage rotates; if the volume is "
 		"blurred, give the option 'reverse'",
 		p->scan->path);
 }
@@ -202,6 +201,8 @@ static tomos_status open_into(
 	TRY(take_prep(p, job));
 	TRY(take_places(p));
 	TRY(check_counts(p));
+	TRY(scan_say_angle_unit(
+		p->scan, job)); /* before the search for the axis, which depends on them */
 	TRY(take_geometry(p, job, progress));
 	TRY(job->axis_later ? prepared_auto_check(p) : prepared_auto_find(p, progress));
 	TRY(say_unusual(p, job));
@@ -238,6 +239,11 @@ const char *tomos_prepared_note(const tomos_prepared *p)
 	return p->note;
 }
 
+const char *tomos_prepared_warning(const tomos_prepared *p)
+{
+	return p->warning;
+}
+
 const char *tomos_prepared_unit(const tomos_prepared *p)
 {
 	return p->unit;
@@ -262,6 +268,7 @@ void tomos_prepared_close(tomos_prepared *p)
 	mem_free(p->shifts[1]);
 	mem_free(p->flat_places);
 	mem_free(p->note);
+	mem_free(p->warning);
 	mem_free(p->found);
 	mem_free(p);
 }

@@ -244,13 +244,42 @@ done:
 	return status;
 }
 
+/* In columns of the scan, which is what the user gave. */
+static tomos_status check_range(const tomos_prepared *p)
+{
+	const double *range = p->axis_range, least = 2 * (double)p->bin;
+	double first = prepared_column(p, 0);
+	double last = prepared_column(p, (double)(p->geometry->columns - 1));
+	if (p->axis.axis_range_count != 2 ||
+		(range[0] >= first && range[1] <= last && range[1] - range[0] >= least))
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"axis-range %g,%g: it must lie within %g to %g and be %g columns wide at least",
+		range[0], range[1], first, last, least);
+}
+
+/* A search of opposite rays that found nothing in the range that was given says so. */
+static tomos_status name_range(const tomos_prepared *p, const tomos_axis *axis, tomos_status status)
+{
+	char why[400];
+	bool searched = axis->high > axis->low && view_has_source(&p->geometry->views[0]);
+	if (status != TOMOS_BAD_VALUE || p->axis.axis_range_count != 2 || !searched)
+		return status;
+	snprintf(why, sizeof why, "%s", tomos_message());
+	return fail(status, "%s; columns %g to %g were searched, as the option 'axis-range' says",
+		why, p->axis_range[0], p->axis_range[1]);
+}
+
 tomos_status tomos_prepared_axis(tomos_prepared *p, tomos_backend *backend, int64_t row,
 	int64_t rows, tomos_axis *axis, const tomos_progress *progress)
 {
 	tomos_axis found = {.bytes = sizeof found};
 	TRY(struct_give(axis, &found, "tomos_axis"));
-	TRY(is_tilted(p->geometry) ? search_sums(p, backend, &found, progress)
-				   : search_rows(p, backend, row, rows, &found, progress));
+	TRY(check_range(p));
+	tomos_status status = is_tilted(p->geometry)
+				      ? search_sums(p, backend, &found, progress)
+				      : search_rows(p, backend, row, rows, &found, progress);
+	TRY(name_range(p, &found, status));
 	TRY(move_axis(p, found.column, found.reversed));
 	in_columns_of_scan(p, &found);
 	p->searched = found;
@@ -262,27 +291,33 @@ int tomos_prepared_searched(const tomos_prepared *p, tomos_axis *axis)
 	return p->searched.bytes > 0 && struct_give(axis, &p->searched, "tomos_axis") == TOMOS_OK;
 }
 
-/* What to do about a result that is not certain, or "". */
-static tomos_status advice(const tomos_prepared *p, const tomos_axis *axis, char **text)
+/* What to do about a result that is not certain. */
+static tomos_status warn_doubt(tomos_prepared *p, const tomos_axis *axis)
 {
 	const double results[] = {axis->pairs, axis->vo, axis->sharpness};
 	static const char *const names[] = {"pairs", "vo", "sharpness"};
 	double from, to, step, last = (double)(p->info.columns - 1);
 	char list[120] = "";
 	if (!tomos_axis_doubt(axis, &from, &to, &step))
-		return mem_printf(text, "%s", "");
+		return TOMOS_OK;
 	for (int i = 0; i < COUNT(results); i++)
 		if (!isnan(results[i]))
 			snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s %.2f",
 				list[0] ? ", " : "", names[i], results[i]);
 	if (is_tilted(p->geometry))
 		return mem_printf(
-			text, "; WARNING: it is uncertain (%s); the option 'axis' sets it", list);
-	return mem_printf(text,
-		"; WARNING: %s (%s); compare slices with 'tomos center %s --sweep %g:%g:%g' and "
+			&p->warning, "the axis is uncertain (%s); the option 'axis' sets it", list);
+	if (axis->at_edge)
+		return mem_printf(&p->warning,
+			"the axis may be outside the range %g to %g that was searched (%s); give "
+			"another one with the option 'axis-range', or the column with the option "
+			"'axis'",
+			axis->low, axis->high, list);
+	return mem_printf(&p->warning,
+		"the axis is uncertain (%s); compare slices with 'tomos center %s --sweep "
+		"%g:%g:%g' and "
 		"the options of this run",
-		axis->at_edge ? "it may be outside the range searched" : "it is uncertain", list,
-		p->scan->path, from, fmin(to, last), step);
+		list, p->scan->path, from, fmin(to, last), step);
 }
 
 /* Where the midplane of a cone beam is empty, rows further away show the axis. */
@@ -304,21 +339,27 @@ static tomos_status search_wider(tomos_prepared *p, int64_t *row, int64_t *rows,
 
 static tomos_status say_found(tomos_prepared *p, int64_t row, int64_t rows, const tomos_axis *axis)
 {
-	char error[40] = "", *warning;
+	char error[40] = "";
 	if (!isnan(axis->error))
 		snprintf(error, sizeof error, "standard error %.2g, ", axis->error);
-	TRY(advice(p, axis, &warning));
-	tomos_status status = mem_printf(&p->note,
-		"axis      column %.2f, found in rows %lld to %lld, %sconfidence %.2f%s%s",
+	TRY(warn_doubt(p, axis));
+	return mem_printf(&p->note,
+		"axis      column %.2f, found in rows %lld to %lld, %sconfidence %.2f%s",
 		axis->column, (long long)(row * p->bin), (long long)((row + rows) * p->bin - 1),
 		error, axis->confidence,
 		axis->reversed ? "; the angles are negated: rays measured from both sides agree "
 				 "for the opposite direction of rotation only (keep it with the "
 				 "option 'direction' given)"
-			       : "",
-		warning);
-	mem_free(warning);
-	return status;
+			       : "");
+}
+
+static tomos_status say_not_found(tomos_prepared *p)
+{
+	TRY(mem_printf(&p->warning,
+		"the axis could not be found (%.300s); the option 'axis' sets it",
+		tomos_message()));
+	return mem_printf(&p->note, "axis      column %.2f, the middle of the detector",
+		0.5 * (double)(p->info.columns - 1));
 }
 
 /* Searches for the axis in a few rows around the middle, and reports the result. A scan of point
@@ -330,10 +371,7 @@ static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
 	if (status == TOMOS_BAD_VALUE && !is_parallel(p->geometry) && p->axis.axis_range_count == 0)
-		return mem_printf(&p->note,
-			"axis      column %.2f, the middle of the detector; WARNING: it could not "
-			"be found (%.300s); the option 'axis' sets it",
-			0.5 * (double)(p->info.columns - 1), tomos_message());
+		return say_not_found(p);
 	TRY(status);
 	TRY(search_wider(p, &row, &rows, &axis, progress));
 	return say_found(p, row, rows, &axis);
@@ -372,9 +410,10 @@ static tomos_status find_direction(tomos_prepared *p, const tomos_progress *prog
 	TRY(tomos_prepared_axis(p, NULL, row, rows, &axis, progress));
 	TRY(move_axis(p, column, false));
 	p->searched.bytes = 0;
-	return mem_printf(&p->note, "direction %s, found from rays measured from both sides%s",
-		axis.reversed ? "opposite to the angles, which are negated" : "that of the angles",
-		axis.confidence < 0.1 ? "; WARNING: it is uncertain" : "");
+	if (axis.confidence < 0.1)
+		TRY(mem_printf(&p->warning, "the direction of rotation is uncertain"));
+	return mem_printf(&p->note, "direction %s, found from rays measured from both sides",
+		axis.reversed ? "opposite to the angles, which are negated" : "that of the angles");
 }
 
 /* The axis of a helix is not searched for, and is taken to be in the middle. */

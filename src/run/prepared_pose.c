@@ -1,6 +1,7 @@
 /* The pose of the detector of prepared projections, from all of their rows. */
 #include <stdio.h>
 #include <string.h>
+#include "prep/constant.h"
 #include "prep/pose.h"
 #include "run/run.h"
 
@@ -11,14 +12,14 @@ static tomos_status read_rows(tomos_prepared *p, int64_t row, int64_t rows, tomo
 {
 	const tomos_geometry *g = p->geometry;
 	const int64_t shape[3] = {g->count, rows, g->columns};
-	int64_t count;
+	int64_t count, constant;
 	float *data, *repaired = NULL;
 	TRY(shape_count(shape, &count));
 	TRY(mem_alloc(&data, count, sizeof *data, "rows to find the geometry in"));
 	*array = tomos_array_of(data, shape[0], rows, shape[2]);
 	tomos_status status = tomos_prepared_read(p, row, rows, data, NULL, progress);
 	if (status == TOMOS_OK)
-		status = constant_repair(array, &repaired);
+		status = constant_repair(array, &repaired, &constant);
 	if (status != TOMOS_OK || repaired)
 		mem_free(data);
 	if (status != TOMOS_OK)
@@ -87,7 +88,8 @@ static tomos_status say_kept(tomos_prepared *p, unsigned kept)
 		"axis", "axis-row", "roll", "slant", "swivel", "source-detector"};
 	char list[80] = "";
 	mem_free(p->note);
-	p->note = NULL;
+	mem_free(p->warning);
+	p->note = p->warning = NULL;
 	for (int k = 0; k < POSE_COUNT; k++)
 		if (kept >> k & 1)
 			snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s",

@@ -49,6 +49,7 @@ tomos_status run_probe(FileRun *whole, const char *stage, Slab *slabs, int64_t c
 	r.report = report;
 	r.iterative.probing = true;
 	r.adapts = false;
+	r.file = NULL;
 	r.stage = stage;
 	r.slabs = slabs;
 	r.slab_count = count;

@@ -38,8 +38,8 @@ static tomos_status check_shares(const FileRun *r)
 
 static tomos_status make_bands(FileRun *r)
 {
-	const ShareRule rule = run_share_rule(r);
 	int size = comm_size(r->comm), groups = r->group.ranks;
+	const ShareRule rule = run_share_rule(r, size);
 	int64_t *slices;
 	TRY(mem_alloc(&slices, size + 1, sizeof *slices, "the slices of ranks"));
 	for (int i = 0; i < size; i++)
@@ -53,8 +53,8 @@ static tomos_status make_bands(FileRun *r)
 
 tomos_status run_divide(FileRun *r)
 {
-	const ShareRule rule = run_share_rule(r);
 	int size = comm_size(r->comm), rank = comm_rank(r->comm);
+	const ShareRule rule = run_share_rule(r, size);
 	int64_t groups = 1;
 	if (r->options.ranks == 0)
 		TRY(run_view_groups(r, size, &groups));
@@ -260,8 +260,8 @@ tomos_status run_open_output(FileRun *r)
 /* Rank 0 receives which slices the others have written, with their checksums. */
 static tomos_status collect_slices(FileRun *r)
 {
-	const ShareRule rule = run_share_rule(r);
 	int size = comm_size(r->comm), rank = comm_rank(r->comm);
+	const ShareRule rule = run_share_rule(r, size);
 	CommMessage *list;
 	int64_t count = 0;
 	TRY(mem_alloc(&list, 2 * (int64_t)size, sizeof *list, "messages"));
@@ -314,7 +314,7 @@ static tomos_status sum_report(tomos_comm *comm, tomos_run_report *p)
 {
 	int64_t *const integers[] = {&p->slabs, &p->slices, &p->cut, &p->prep.repaired,
 		&p->prep.raised, &p->prep.zingers, &p->prep.stripes, &p->prep.views};
-	double sums[4] = {p->read_bytes, p->written_bytes, p->updates, comm->sent};
+	double sums[5] = {p->read_bytes, p->written_bytes, p->updates, comm->sent, comm->shared};
 	double longest[4] = {
 		p->read_seconds, p->compute_seconds, p->write_seconds, p->start_seconds};
 	TRY(sum_integers(comm, integers, COUNT(integers)));
@@ -323,7 +323,7 @@ static tomos_status sum_report(tomos_comm *comm, tomos_run_report *p)
 	TRY(comm_sum(comm, p->stage_bytes, TOMOS_STAGES));
 	TRY(comm_largest(comm, p->stage_seconds, TOMOS_STAGES));
 	p->read_bytes = sums[0], p->written_bytes = sums[1], p->updates = sums[2];
-	p->sent_bytes = sums[3];
+	p->sent_bytes = sums[3], p->shared_bytes = sums[4];
 	p->read_seconds = longest[0], p->compute_seconds = longest[1];
 	p->write_seconds = longest[2], p->start_seconds = longest[3];
 	return TOMOS_OK;

@@ -113,6 +113,7 @@ static tomos_status open_run(FileRun *r)
 	r->report->shape[1] = r->grid.n[1];
 	r->report->shape[2] = r->grid.n[0];
 	TRY(open_compare(r));
+	TRY(output_begin_early(r));
 	return opening_end(&r->opening, &r->backend);
 }
 
@@ -133,9 +134,8 @@ static tomos_status say_no_penalty(const FileRun *r)
 			strcmp(o->regulariser, "none") != 0;
 	if (!expected || o->strength != 0)
 		return TOMOS_OK;
-	return job_say(r->job,
-		"note: %s has no penalty without the option 'strength': plain least squares",
-		r->method);
+	return job_note(r->job,
+		"%s has no penalty without the option 'strength': plain least squares", r->method);
 }
 
 static tomos_status say_plan(const FileRun *r)
@@ -150,6 +150,7 @@ static tomos_status say_plan(const FileRun *r)
 		p->info.flats == 1 ? "" : "s", (long long)p->info.darks,
 		p->info.darks == 1 ? "" : "s"));
 	TRY(p->note ? job_say(r->job, "%s", p->note) : TOMOS_OK);
+	TRY(p->warning ? job_warn(r->job, "%s", p->warning) : TOMOS_OK);
 	TRY(p->found ? job_say(r->job, "%s", p->found) : TOMOS_OK);
 	TRY(job_say(r->job, "method    %s on %s", r->method, tomos_backend_describe(r->backend)));
 	TRY(r->by_why[0] ? job_say(r->job, "by        %s: %s", r->by.by, r->by_why) : TOMOS_OK);
@@ -273,6 +274,7 @@ static void close_output(FileRun *r, tomos_status status)
 	(void)comm_sum(r->comm, &useless, 1);
 	bool kept = begun > 0 && !(useless > 0);
 	tomos_file_close(r->file);
+	r->file = NULL;
 	journal_close(&r->journal,
 		comm_rank(r->comm) == 0 && r->lasting && (status == TOMOS_OK || !kept));
 	if (!kept)
@@ -359,6 +361,8 @@ tomos_status tomos_run(const tomos_job *job, const tomos_progress *progress)
 		    : r.options.dry_run ? run_say_time(&r)
 					: execute(&r));
 done:
+	if (r.journal.part) /* the output was begun before something failed */
+		close_output(&r, status);
 	r.report->seconds = run_now() - r.begun - r.shown;
 	report_publish(r.job, r.report);
 	tomos_cancel_on(cancel); /* a run that was stopped has gone on without it */

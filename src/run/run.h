@@ -25,6 +25,7 @@ struct tomos_prepared {
 	tomos_geometry *geometry;      /* after preparation */
 	char unit[UNIT_NAME];          /* of lengths: "mm", "pixel", "": not known */
 	char *note;                    /* how the axis was found, or NULL */
+	char *warning;                 /* of an axis that is uncertain, or NULL */
 	tomos_axis searched;           /* what the last search found; bytes 0: there was none */
 	bool find_scatter, find_hardening;
 	double hardening[HARDENING_TERMS]; /* found, in `prep` */
@@ -94,7 +95,12 @@ tomos_status job_take(tomos_job *job, const tomos_job *given);
 void report_publish(const tomos_job *job, const tomos_run_report *report);
 /* The output of a job that names none; to be freed. */
 tomos_status default_output(char **output, const char *scan);
-tomos_status job_say(const tomos_job *job, const char *format, ...) PRINTF_LIKE(2, 3);
+/* A line to the caller. */
+tomos_status job_tell(const tomos_job *job, tomos_level level, const char *format, ...)
+	PRINTF_LIKE(3, 4);
+#define job_say(job, ...) job_tell(job, TOMOS_FACT, __VA_ARGS__)
+#define job_note(job, ...) job_tell(job, TOMOS_NOTE, __VA_ARGS__)
+#define job_warn(job, ...) job_tell(job, TOMOS_WARNING, __VA_ARGS__)
 /* Warns about a file that is missing from a stack. */
 tomos_status job_say_gap(const tomos_job *job, const tomos_file *file);
 
@@ -152,6 +158,8 @@ typedef struct {
 	int64_t length;   /* of the journal so far */
 } Journal;
 
+/* Whether an earlier run has left an incomplete output. */
+tomos_status journal_left(const char *output, bool *left);
 /* Rejects an output that exists and may not be replaced, one that another process is writing, and
  * to resume one that was begun with another identity. */
 tomos_status journal_open(Journal *journal, const char *output, const Identity *identity,
@@ -159,7 +167,9 @@ tomos_status journal_open(Journal *journal, const char *output, const Identity *
 /* For ranks above 0, when rank 0 has opened the journal: one of the rank's own, whose lines a later
  * run adds to that of rank 0. */
 tomos_status journal_join(Journal *journal, const char *output, int rank);
-/* Starts an empty one; what an earlier run left goes. */
+/* What an earlier run left goes. */
+tomos_status journal_clear(Journal *journal);
+/* The first line of an empty journal. The file under construction may be there already. */
 tomos_status journal_begin(Journal *journal, const Identity *identity);
 /* The file is there, but for its data. A run that was broken off before this is begun again. */
 tomos_status journal_ready(Journal *journal, const Frame *frame);

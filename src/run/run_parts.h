@@ -76,6 +76,7 @@ typedef struct {
 	double least_memory; /* of all ranks */
 	int64_t near; /* number of consecutive ranks that compute in the memory of one machine; 1:
 			 none do */
+	int64_t device_limit;  /* bytes that the device may use; 0: all that are free */
 	double planned_device; /* bytes; 0: data are in host memory */
 	double kept; /* bytes of unpacked chunks of the scan that stay in memory; 0: none */
 	Journal journal;
@@ -102,6 +103,7 @@ typedef struct {
 	bool metal;                /* metal artefacts are reduced, in host memory */
 	bool truncated;            /* reported: the object is wider than the detector */
 	bool compared_flats;       /* with the projections, and reported where they are darker */
+	bool compared_columns;     /* over the views, and reported where they do not vary */
 	bool stopped;              /* cancelled, with a whole iterate in the volume */
 	tomos_file *compare;       /* the volume that the result is compared with, or NULL */
 } FileRun;
@@ -111,8 +113,8 @@ const char *run_default_method(const tomos_geometry *scan); /* where none is nam
 
 /* ---- the plan ----------------------------------------------------------------------------- */
 
-ShareRule run_share_rule(
-	const FileRun *run); /* stacked, iterates and iterative.in_groups are set */
+/* stacked, iterates and iterative.in_groups are set. */
+ShareRule run_share_rule(const FileRun *run, int64_t ranks);
 void slab_rows(const FileRun *run, Slab *slab); /* those that its slices need */
 /* Slabs of run->share. */
 tomos_status run_plan(FileRun *run);
@@ -173,6 +175,9 @@ tomos_status run_check_volume(const FileRun *run, const tomos_file *file, bool t
 /* ---- the output --------------------------------------------------------------------------- */
 
 tomos_status run_identity(const FileRun *run, Identity *identity);
+/* Where nothing stands in the way, creates the output while the backend is opened, so that memory
+ * for large files is allocated meanwhile. */
+tomos_status output_begin_early(FileRun *run);
 tomos_status output_create(FileRun *run);         /* by one process, or rank 0 */
 tomos_status output_put_grid(const FileRun *run); /* with the units */
 /* Compares the output with the volume that the job names, slab by slab; the result is in the

@@ -116,6 +116,8 @@ tomos_status scan_angles(const File *look, const char *name, double **angles, in
  * the stage stood still, while flats and darks were taken. Fails if the numbers still differ. */
 tomos_status angles_fit(
 	double **fitted, const double *angles, int64_t count, int64_t views, const char *where);
+/* Warns about angles that are probably in another unit than they were taken to be. */
+tomos_status scan_say_angle_unit(const tomos_scan *scan, const tomos_job *job);
 /* Reads angles in degrees from a text file and converts them to radians. */
 tomos_status angles_read(double **angles, int64_t *count, const char *path);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "run/run.h"
 #include "run/scan.h"
 
 #define PI 3.14159265358979323846
@@ -90,13 +91,42 @@ static double span_of(const double *list, int64_t count)
 	return high - low;
 }
 
+/* Whether the range of angles is, to one step or two, half a turn or a whole one. */
+static bool covers_turns(double span, int64_t count, double turn)
+{
+	double near = 1.5 * span / (double)max64(count - 1, 1);
+	return count > 8 && (fabs(span - 0.5 * turn) < near || fabs(span - turn) < near);
+}
+
 /* Angles without a unit are degrees, unless their range, to one step, is pi or 2 pi: then they are
  * radians. */
 static double unsaid_factor(const double *list, int64_t count)
 {
-	double span = span_of(list, count), step = span / (double)max64(count - 1, 1);
-	bool turns = fabs(span - PI) < 1.5 * step || fabs(span - 2 * PI) < 1.5 * step;
-	return count > 8 && turns ? 1 : RADIANS;
+	double span = span_of(list, count);
+	return covers_turns(span, count, 2 * PI) ? 1 : RADIANS;
+}
+
+tomos_status scan_say_angle_unit(const tomos_scan *scan, const tomos_job *job)
+{
+	const tomos_scan_options *o = job->geometry;
+	int64_t views = scan->sets[TOMOS_VIEWS].count;
+	const double *list = o && o->angles ? o->angles : scan->angles;
+	bool even = o && o->arc != 0;
+	if (job->views || scan->geometry || (!even && !list))
+		return TOMOS_OK;
+	int64_t count = list == scan->angles || even ? views : o->angles_count;
+	double span = even ? fabs(o->arc) : span_of(list, count);
+	if (covers_turns(span / RADIANS, count, 2 * PI))
+		return job_warn(job,
+			"the angles cover %.4g degrees: these look like radians that were given "
+			"as degrees",
+			span / RADIANS);
+	if (covers_turns(span, count, 360))
+		return job_warn(job,
+			"the angles cover %.4g turns: these look like degrees that were given as "
+			"radians",
+			span / (2 * PI));
+	return TOMOS_OK;
 }
 
 tomos_status scan_angles(const File *look, const char *name, double **angles, int64_t *count)

@@ -20,13 +20,13 @@ enum { EVEN = 8 }; /* groups per rank from which on whole ones are even enough *
 
 /* The filter transforms pairs of rows, and sums of iterative methods run over groups of slices.
  * Kernels of stacks compute 16 slices at a time, and others with another rounding. */
-ShareRule run_share_rule(const FileRun *r)
+ShareRule run_share_rule(const FileRun *r, int64_t ranks)
 {
 	ShareRule rule = {.first = r->first_slice, .count = r->slices, .unit = 1};
 	if (r->iterates && r->iterative.in_groups)
 		rule.unit = GROUP_SLICES;
 	else if (r->iterates && r->stacked && !r->iterative.whole &&
-		 r->slices >= EVEN * GROUP_SLICES * (int64_t)comm_size(r->comm)) {
+		 r->slices >= EVEN * GROUP_SLICES * ranks) {
 		rule.unit = GROUP_SLICES;
 		rule.shift = (GROUP_SLICES - r->first_slice % GROUP_SLICES) % GROUP_SLICES;
 	}

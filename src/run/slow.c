@@ -25,8 +25,8 @@ static tomos_status warn(const FileRun *r, const Plan *plan, int kernel, Directi
 	what.box.high[2] = min64(r->thickest, plan->grid.n[2]);
 	if (!optimised_lacks(r->backend, &what, why, sizeof why))
 		return TOMOS_OK;
-	return job_say(r->job,
-		"warning: the %s projection, %.3g G updates, runs the reference kernel, which is "
+	return job_warn(r->job,
+		"the %s projection, %.3g G updates, runs the reference kernel, which is "
 		"slow: %s",
 		direction == FORWARD ? "forward" : "back", 1e-9 * updates(r), why);
 }

@@ -1,7 +1,8 @@
 /* What the prepared rows of slabs say about the scan, reported once: objects wider than the
- * detector, and flats that are darker than the projections. */
+ * detector, flats that are darker than the projections, and columns that do not vary. */
 #include <string.h>
 #include "backend/backend.h"
+#include "prep/constant.h"
 #include "run/run_parts.h"
 
 #define MOST_AT_EDGE 0.06 /* of the largest value: less is taken for air */
@@ -71,16 +72,16 @@ static tomos_status say(const FileRun *r, const Edges *e)
 {
 	double share = 100 * e->edge / e->most;
 	if (r->prepared->columns < r->prepared->info.columns)
-		return job_say(r->job,
-			"warning: the option 'columns' %s cuts the object off: up to %.0f %% of "
+		return job_warn(r->job,
+			"the option 'columns' %s cuts the object off: up to %.0f %% of "
 			"the "
 			"largest value is left at the edge, so that values will be too high; for a "
 			"part of the object use all columns with the option 'size' and the option "
 			"'centre'%s",
 			r->options.columns, share,
 			r->iterates ? "" : ", or the option 'padding' ellipse");
-	return job_say(r->job,
-		"warning: the object is wider than the detector: up to %.0f %% of the largest "
+	return job_warn(r->job,
+		"the object is wider than the detector: up to %.0f %% of the largest "
 		"value "
 		"is left at the edge, so that values will be too high, most of all towards the "
 		"rim; "
@@ -134,10 +135,28 @@ static tomos_status say_bright(FileRun *r, const float *rows, int64_t count)
 	r->compared_flats = true;
 	if (!(sum < LEAST_MEAN * (double)numbers))
 		return TOMOS_OK;
-	return job_say(r->job,
-		"warning: the projections are %.3g times as bright as the flats on average, so "
+	return job_warn(r->job,
+		"the projections are %.3g times as bright as the flats on average, so "
 		"that values will be too low; are the flats those of this scan?",
 		exp(-sum / (double)numbers));
+}
+
+/* Dead columns, and those behind a frame; ring removal replaces them. */
+static tomos_status say_constant(FileRun *r, float *rows, int64_t count)
+{
+	int64_t columns = r->prepared->geometry->columns;
+	const tomos_array array = tomos_array_of(rows, count, 1, columns);
+	float *scratch;
+	TRY(mem_alloc(&scratch, 2 * columns, sizeof *scratch, "ranges of columns"));
+	int64_t found = constant_columns(&array, 0, scratch);
+	mem_free(scratch);
+	r->compared_columns = true;
+	if (found == 0)
+		return TOMOS_OK;
+	return job_warn(r->job,
+		"%lld of %lld columns have the same value in %lld views (dead pixels, or a "
+		"frame) and will make rings; the option 'rings' vo replaces them",
+		(long long)found, (long long)columns, (long long)count);
 }
 
 tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, int64_t lines)
@@ -149,7 +168,8 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 	TRY(wanted(r, &yes));
 	bool flats = r->job->say && !r->compared_flats && r->prepared->info.flats > 0 &&
 		     prepared_are_counts(r->prepared) && prepared_are_integrals(r->prepared);
-	if (!yes && !flats)
+	bool constant = r->job->say && !r->compared_columns;
+	if (!yes && !flats && !constant)
 		return TOMOS_OK;
 	TRY(mem_alloc(&rows, count * g->columns, sizeof *rows, "rows of some views"));
 	tomos_status status = take_rows(r, data, lines, slab->rows / 2, count, rows);
@@ -157,6 +177,8 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 		status = say_bright(r, rows, count);
 	if (status == TOMOS_OK && yes)
 		status = say_edges(r, rows, count);
+	if (status == TOMOS_OK && constant)
+		status = say_constant(r, rows, count);
 	mem_free(rows);
 	return status;
 }
@@ -183,8 +205,8 @@ tomos_status run_say_angles(const FileRun *r)
 	double covered, needed, degrees = 180 / 3.14159265358979323846;
 	const tomos_geometry *g = r->whole->geometry;
 	if (views_are_equal(g))
-		return job_say(r->job,
-			"warning: all %lld views have the same angle: nothing tells how deep in "
+		return job_warn(r->job,
+			"all %lld views have the same angle: nothing tells how deep in "
 			"the object a value belongs",
 			(long long)g->count);
 	if (r->iterates)
@@ -192,8 +214,8 @@ tomos_status run_say_angles(const FileRun *r)
 	TRY(tomos_geometry_cover(g, &covered, &needed));
 	if (covered >= 0.99 * needed)
 		return TOMOS_OK;
-	return job_say(r->job,
-		"warning: the views cover %.4g of %.4g degrees: values will be too low and edges "
+	return job_warn(r->job,
+		"the views cover %.4g of %.4g degrees: values will be too low and edges "
 		"smeared; an algebraic method may do better",
 		covered * degrees, needed * degrees);
 }

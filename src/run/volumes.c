@@ -22,8 +22,8 @@ static tomos_status say_grid(const FileRun *r, const tomos_file *file)
 	}
 	if (same)
 		return TOMOS_OK;
-	return job_say(r->job,
-		"warning: the voxels of '%s' are %g x %g x %g, the first at (%g, %g, %g); those of "
+	return job_warn(r->job,
+		"the voxels of '%s' are %g x %g x %g, the first at (%g, %g, %g); those of "
 		"the reconstruction are %g x %g x %g, the first at (%g, %g, %g): they are matched "
 		"by their indices",
 		file->path, theirs.step[0], theirs.step[1], theirs.step[2], theirs.first[0],
@@ -38,16 +38,16 @@ static tomos_status say_unit(const FileRun *r, const File *file)
 	const char *theirs = file->units.value, *length = r->prepared->unit;
 	char ours[UNIT_NAME + 2] = "";
 	if (r->options.hu_count > 0 && !theirs[0])
-		return job_say(r->job,
-			"warning: '%s' does not say its unit: taken as attenuation, and converted "
+		return job_warn(r->job,
+			"'%s' does not say its unit: taken as attenuation, and converted "
 			"to Hounsfield units where they are compared",
 			file->path);
 	if (length[0])
 		snprintf(ours, sizeof ours, "1/%s", length);
 	if (!theirs[0] || !ours[0] || strcmp(theirs, "HU") == 0 || strcmp(theirs, ours) == 0)
 		return TOMOS_OK;
-	return job_say(r->job,
-		"warning: '%s' is in %s, and the reconstruction in %s: their values differ by the "
+	return job_warn(r->job,
+		"'%s' is in %s, and the reconstruction in %s: their values differ by the "
 		"ratio of the units",
 		file->path, theirs, ours);
 }
@@ -69,8 +69,8 @@ tomos_status job_say_gap(const tomos_job *job, const File *file)
 	TRY(tomos_file_gap(file, &number, after, sizeof after));
 	if (number < 0)
 		return TOMOS_OK;
-	return job_say(job,
-		"warning: number %lld is missing %s%s'; the files are used as if they were "
+	return job_warn(job,
+		"number %lld is missing %s%s'; the files are used as if they were "
 		"complete",
 		(long long)number, after[0] ? "after '" : "in '", after[0] ? after : file->path);
 }

@@ -10,7 +10,7 @@
 enum { SCENE_SAMPLES = 6 };
 
 typedef struct {
-	int size, views;
+	int size, views, rows;     /* rows: 0: size; fewer cut the object off */
 	double noise, shift, roll; /* relative; rms, in pixels at the axis and in radians */
 	tomos_phantom *phantom;
 	tomos_geometry *scan;
@@ -26,7 +26,8 @@ static tomos_geometry *scene_scan(const Scene *s, const char *kind)
 	tomos_scan_options o = tomos_scan_defaults();
 	double source_axis = 4 * s->size, source_detector = 6 * s->size;
 	o.geometry = kind;
-	o.rows = o.columns = s->size;
+	o.rows = s->rows;
+	o.columns = s->size;
 	o.views = s->views;
 	o.arc = 2 * acos(-1);
 	if (strcmp(kind, "cone") == 0) {
@@ -59,7 +60,7 @@ static void scene_project(const Scene *s, const double *motions, float *data)
 {
 	double *poses = calloc((size_t)s->views, 6 * sizeof *poses), frame[3][3];
 	tomos_geometry *moved;
-	tomos_array b = tomos_array_of(data, s->views, s->size, s->size);
+	tomos_array b = tomos_array_of(data, s->views, s->rows, s->size);
 	for (int i = 0; i < s->views; i++) {
 		const double *m = motions + 3 * i;
 		frame_of(&tomos_geometry_list(s->scan)[i], frame);
@@ -85,7 +86,8 @@ static void scene_open(Scene *s, const char *kind, const char *phantom)
 {
 	Case c = {.state = 77};
 	tomos_phantom_options o = tomos_phantom_defaults();
-	size_t views = (size_t)s->views, pixels = views * (size_t)(s->size * s->size);
+	s->rows = s->rows > 0 ? s->rows : s->size;
+	size_t views = (size_t)s->views, pixels = views * (size_t)(s->rows * s->size);
 	o.radius = 0.38 * s->size;
 	s->scan = scene_scan(s, kind);
 	OK(tomos_phantom_named(&s->phantom, phantom, &o));
@@ -98,10 +100,10 @@ static void scene_open(Scene *s, const char *kind, const char *phantom)
 		s->true_motions[3 * i + 2] = scene_random(&c, s->roll);
 	}
 	s->data = calloc(pixels, sizeof *s->data);
-	s->b = tomos_array_of(s->data, s->views, s->size, s->size);
+	s->b = tomos_array_of(s->data, s->views, s->rows, s->size);
 	scene_project(s, s->true_motions, s->data);
 	OK(tomos_noise_gaussian(&s->b, s->noise, 3));
-	OK(tomos_grid_centred(&s->grid, s->size, s->size, s->size, 1));
+	OK(tomos_grid_centred(&s->grid, s->size, s->size, s->rows, 1));
 }
 
 static void scene_free(Scene *s)

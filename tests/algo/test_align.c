@@ -47,6 +47,33 @@ static void shifts_laminography(void **state)
 	shifts_of("laminography");
 }
 
+/* An object higher than the detector: what moves in and out of view is not taken for motion. */
+static void cut_object(void **state)
+{
+	(void)state;
+	Scene s = {.size = 32, .rows = 16, .views = 60, .noise = 0.02, .shift = 2};
+	tomos_align_options o = tomos_align_defaults();
+	double error[4];
+	scene_open(&s, "cone", "random");
+	assert_true(tomos_align_cut(&s.b));
+	if (!case_slow()) {
+		scene_align(&s, &o);
+		scene_errors(&s, error);
+		assert_true(error[0] < 0.05 && error[1] < 0.05);
+	}
+	scene_free(&s);
+	s = scene_of("cone", 32, 2, 0);
+	assert_false(tomos_align_cut(&s.b));
+	const int64_t *n = s.b.shape;
+	for (int64_t i = 0; i < n[0] * n[2]; i++) /* the last row alone */
+		s.b.data[i / n[2] * s.b.stride[0] + (n[1] - 1) * s.b.stride[1] + i % n[2]] = 10;
+	assert_true(tomos_align_cut(&s.b));
+	s.b.data[(n[0] - 1) * s.b.stride[0] + n[2]] = 1e4F; /* which is little beside this */
+	assert_false(tomos_align_cut(&s.b));
+	assert_false(tomos_align_cut(NULL));
+	scene_free(&s);
+}
+
 /* Noise alone leaves 0.0085 degrees of such a detector where the object is known, and about 0.016
  * where it is not. */
 static void rolls_of(const char *kind)
@@ -129,5 +156,5 @@ static void rejections(void **state)
 
 #define TESTS(T) \
 	T(shifts_parallel), T(shifts_cone), T(shifts_laminography), T(rolls_parallel), \
-		T(rolls_cone), T(poses), T(rejections)
+		T(rolls_cone), T(cut_object), T(poses), T(rejections)
 TEST_MAIN(TESTS, open_backend, close_backend)

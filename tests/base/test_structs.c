@@ -390,7 +390,7 @@ static void no_padding(void **state)
 	ENDS_WITH(tuned, source);
 	ENDS_WITH(file_info, value_unit);
 	ENDS_WITH(job, look);
-	ENDS_WITH(run_report, sent_bytes);
+	ENDS_WITH(run_report, shared_bytes);
 	ENDS_WITH(checkpoint_info, settings);
 	assert_int_equal(sizeof(tomos_prep_report), 48);
 	assert_int_equal(sizeof(tomos_difference), 40);

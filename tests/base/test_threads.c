@@ -1,6 +1,7 @@
 /* parallel_for runs each index once: for any number of threads, nested, side by side, after
  * fork. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -183,7 +184,17 @@ static void test_number(void **state)
 	assert_rejected(tomos_set_threads(-1), TOMOS_BAD_VALUE,
 		"-1 threads: the number must be 0 (all cores) to 1024");
 	assert_rejected(tomos_set_threads(1025), TOMOS_BAD_VALUE, "1025 threads");
-	assert_int_equal(tomos_threads(), sysconf(_SC_NPROCESSORS_ONLN));
+	cpu_set_t cores;
+	assert_int_equal(sched_getaffinity(0, sizeof cores, &cores), 0);
+	assert_int_equal(tomos_threads(), CPU_COUNT(&cores));
+	threads_share(3); /* of a rank */
+	assert_int_equal(tomos_threads(), 3);
+	assert_ok(tomos_set_threads(2));
+	assert_int_equal(tomos_threads(), 2);
+	assert_ok(tomos_set_threads(0));
+	assert_int_equal(tomos_threads(), 3);
+	threads_share(0);
+	assert_int_equal(tomos_threads(), CPU_COUNT(&cores));
 }
 
 typedef struct {

@@ -101,8 +101,8 @@ rejected "--flat-average has no effect without flat fields, and 's.h5' has none"
 rejected "floor has no effect without data that are not line integrals yet" recon s.h5 --floor 0.1 -o x.h5
 rejected "--seed has no effect without the phantom random or --photons or --noise" project p.h5 --views 4 --seed 2 -o x.h5
 rejected "--count has no effect without the phantom random" phantom ball --count 3 -o x.h5
-rejected "--back is no option of this command; it is one of: backproject, recon" project p.h5 --views 4 --back line -o x.h5
-rejected "--geometry is no option of this command; it is one of: project, recon" info s.h5 --geometry cone
+rejected "--back is no option of this command; it is an option of: backproject, recon" project p.h5 --views 4 --back line -o x.h5
+rejected "--geometry is no option of this command; it is an option of: project, recon" info s.h5 --geometry cone
 rejected "--phase is no option of this command" center s.h5 --phase paganin
 rejected "--backend has no effect on a named phantom" project ball --views 4 --backend cpu -o x.h5
 rejected "--forward has no effect with --back" backproject s.h5 --forward line --back voxel -o x.h5

@@ -48,8 +48,8 @@ for floor in 0.3 0.02; do
 done
 
 # What is seldom meant is done with a warning.
-rejected "warning: steps have no log" 0 recon scan180.h5 --quantity transmission --steps zingers -o t.h5
-rejected "warning: quantity is integrals, so the scan's flats are not used" 0 recon scan180.h5 \
+rejected "warning: --steps have no log" 0 recon scan180.h5 --quantity transmission --steps zingers -o t.h5
+rejected "warning: --quantity is integrals, so the scan's flats are not used" 0 recon scan180.h5 \
 	--flats scan360.h5 --quantity integrals -o u.h5
 
 rejected "phase retrieval: pixel is 0 mm" 2 prep scan180.h5 --phase paganin -o p.h5
@@ -61,6 +61,10 @@ rejected "is not within columns 0 to 127" 2 center scan180.h5 --sweep 60:700:10
 rejected "--sheet has no effect without --sweep" 2 center scan180.h5 --sheet a.png
 rejected "--row: 1 is not between 0 and 0" 2 center scan180.h5 --row 1
 rejected "--axis-range 60,61" 2 center scan180.h5 --axis-range 60,61
+"$tomos" project shepp-logan-modified --geometry cone --columns 64 --rows 16 --views 90 --source-axis 5 \
+	--source-detector 8 --pixel 0.06 -o beside.h5 -q
+rejected "--axis-range does not contain the axis" 2 center beside.h5 --fit --axis-range 40,50 --save beside.json
+[ ! -e beside.json ] || fail "the views of a range beside the axis were written"
 "$tomos" project ball --geometry fan --source-axis 5 --source-detector 9 --columns 64 --views 60 \
 	-o fan.h5 -q
 near "$("$tomos" center fan.h5 -q)" 31.5 0.05

@@ -20,6 +20,10 @@ def path(name):
     return os.path.join(folder, name)
 
 
+def run(*words):
+    subprocess.run([tomos, *words, "-q"], check=True)
+
+
 def passed(what):
     print(f"ok - {what}")
 
@@ -293,8 +297,57 @@ def check_large():
 # ---- scans ----
 
 
+def slices_of_recon(scan, words):
+    """The volume that tomos recon makes of a scan, slice by slice."""
+    run("recon", path(scan), *words, "--overwrite", "-o", path("whole.h5"))
+    run("convert", path("whole.h5"), path("whole.npy"), "--overwrite")
+    with open(path("whole.npy"), "rb") as file:
+        head = file.read(128).decode("latin1")
+        shape = [int(n) for n in head[head.index("(") + 1:head.index(")")].split(",") if n.strip()]
+        values = memoryview(file.read()).cast("f")
+    nz, ny, nx = ([1] + shape)[-3:]
+    return [values[k * ny * nx:(k + 1) * ny * nx] for k in range(nz)], f"{ny},{nx}"
+
+
+def as_recon(what, server, row, query, wanted, shape):
+    status, headers, data = server.ask(f"slice?row={row}{query}")
+    expect(f"{what}: a slice", [status, headers.get("x-shape")], [200, shape])
+    error = max(abs(a - b) for a, b in zip(memoryview(data).cast("f"), wanted)) / max(map(abs, wanted))
+    expect(f"{what}: as of recon ({error:.2g})", error < 1e-5, True)
+
+
+def check_point_sources():
+    """Fan and cone beams, also with angles of the opposite direction, and with an offset detector: slices as of recon, before
+    the page has searched for the axis and after it."""
+    far = ["--source-axis", "6", "--source-detector", "9", "--pixel", "0.05"]
+    fan, cone = ["--geometry", "fan", *far], ["--geometry", "cone", *far]
+    run("project", "shepp-logan-2d-modified", *fan, "--columns", "80", "--views", "120", "-o", path("fan.h5"))
+    run("project", "shepp-logan-modified", *cone, "--columns", "80", "--rows", "24", "--views", "90", "-o", path("cone.h5"))
+    run("project", "shepp-logan-2d-modified", *fan, "--columns", "56", "--views", "180", "--axis", "16", "-o", path("offset.h5"))
+    # Views in an order in which the first two do not tell the direction: the first one twice.
+    angles = [0, *range(0, 360, 3)]
+    with open(path("angles.txt"), "w", encoding="ascii") as file:
+        file.write("\n".join(str(-a) for a in angles))
+    run("project", "shepp-logan-2d-modified", *fan, "--columns", "80", "--angles", ",".join(map(str, angles)), "-o", path("twice.h5"))
+    for name in ("fan", "cone", "offset", "twice"):
+        run("convert", path(name + ".h5"), path(name + ".npy"))
+    for name, words, row, reversed_ in (("fan", fan, 0, True), ("fan", fan, 0, False), ("cone", cone, 3, False), ("offset", fan, 0, False)):
+        words = [*words, "--arc", "-360" if reversed_ else "360"]
+        slices, shape = slices_of_recon(name + ".npy", words)
+        with Server(tomos, path(name + ".npy"), *words) as server:
+            as_recon(name, server, row, "", slices[row], shape)
+            found = json.loads(server.get("axis"))
+            expect(f"{name}: the direction", found["reversed"], reversed_)
+            as_recon(f"{name}, searched", server, row, "", slices[row], shape)
+        words += ["--axis", "40.5"]
+        slices, shape = slices_of_recon(name + ".npy", words)
+        with Server(tomos, path(name + ".npy"), *words) as server:
+            as_recon(f"{name}, an axis given", server, row, "", slices[row], shape)
+    with Server(tomos, path("twice.npy"), *fan, "--angles", "@" + path("angles.txt")) as server:
+        expect("the first view twice: the direction", json.loads(server.get("axis"))["reversed"], True)
+
+
 def check_scan():
-    run = lambda *words: subprocess.run([tomos, *words, "-q"], check=True)
     run("project", "shepp-logan", "--columns", "64", "--rows", "4", "--views", "90", "-o", path("scan.h5"))
     run("recon", path("scan.h5"), "--rows", "1:2", "-o", path("slice.npy"))
     run("recon", path("scan.h5"), "--rows", "1:2", "-o", path("slice.h5"))
@@ -318,6 +371,8 @@ def check_scan():
         moved = memoryview(server.get("slice?row=1&axis=33.5&filter=hann")).cast("f")
         expect("another axis", max(abs(a - b) for a, b in zip(moved, wanted)) > 0.05 * max(wanted), True)
         expect("an unknown filter", server.ask("slice?row=1&filter=nothing")[0], 400)
+        status, _, data = server.ask("slice?row=4")
+        expect("a row beyond the scan", [status, b"row is 4; the scan has rows 0 to 3" in data], [400, True])
         expect("ends", server.interrupt()[0], 0)
     # The same scan, its axis at another column than the geometry says.
     run("project", "shepp-logan", "--columns", "64", "--rows", "4", "--views", "90", "--axis", "34", "-o", path("moved.h5"))
@@ -343,6 +398,9 @@ def check_scan():
         slice_ = memoryview(server.get("slice?row=1&axis=31.5")).cast("f")
         scale = sum(slice_) / sum(wanted)
         expect("as of recon", max(abs(a - scale * b) for a, b in zip(slice_, wanted)) < 1e-3 * scale * max(wanted), True)
+    with Server(tomos, path("scan.npy"), "--arc", "180", "--pixel-height", "2") as server:
+        expect("the height of pixels alone", server.info()["files"][0]["step"], [1, 2, 1])
+    check_point_sources()
     failed = subprocess.run([tomos, "view", path("slice.h5"), "--axis", "3"], stderr=subprocess.PIPE, text=True)
     expect("a volume with a geometry", [failed.returncode, "not projections" in failed.stderr], [1, True])
     passed("a scan")

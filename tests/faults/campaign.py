@@ -98,18 +98,20 @@ def scenes():
     yield Scene("info --verify", ["info", "../in/volume.h5", "--verify"])
     for name in ("mtx", "npz", "h5"):
         yield Scene("matrix to " + name, ["matrix", "../in/scan.h5", "--size", "16,16,1", "-o", "out." + name])
-        yield Scene("recon with matrix." + name, [*sirt, "--matrix", "../in/matrix." + name, "-o", "out.npy"])
+        yield Scene("recon with matrix." + name, [*sirt, "--matrix", "../in/matrix." + name, "-o", "out.npy"],
+                    True)
     yield Scene("sirt with files", [*sirt, "--checkpoint", "state", "--every", "1", "--history", "h.csv", "--plot",
                                     "h.png", "--save-recipe", "r.ini", "-o", "out.npy"], True, ("state",))
     yield Scene("sirt resumed", ["recon", "../in/scan.h5", "--method", "sirt", "--iterations", "4", "--checkpoint",
                                  "state", "--resume", "-o", "out.npy"], True, ("state",))
-    yield Scene("recipe", ["recon", "../in/scan.h5", "--recipe", "../in/recipe.ini", "-o", "out.npy"])
-    yield Scene("start and compare", [*sirt, "--start", "../in/start.h5", "--compare", "../in/start.h5", "-o", "out.h5"])
+    yield Scene("recipe", ["recon", "../in/scan.h5", "--recipe", "../in/recipe.ini", "-o", "out.npy"], True)
+    yield Scene("start and compare", [*sirt, "--start", "../in/start.h5", "--compare", "../in/start.h5", "-o", "out.h5"],
+                True)
     yield Scene("backproject", ["backproject", "../in/scan.h5", "-o", "out.h5"])
     yield Scene("center", ["center", "../in/scan.h5", "--sweep", "15:16:1", "--sheet", "out.png"])
     yield Scene("compare", ["compare", "../in/volume.h5", "../in/volume.h5"])
     yield Scene("show", ["show", "../in/volume.h5", "-o", "out.png"])
-    yield Scene("curves", ["curves", "../in/history.csv", "-o", "out.png"])
+    yield Scene("curves", ["curves", "../in/history.csv", "--column", "residual", "-o", "out.png"])
     yield Scene("views of a file", ["project", "../in/volume.h5", "--views-file", "../in/geometry.json", "-o", "out.npy"])
     yield Scene("geometry to text", ["convert", "../in/scan.h5", "out.txt"])
     yield Scene("geometry from text", ["recon", "../in/scan.npy", "--views-file", "../in/geometry.txt", "-o", "out.npy"], True)

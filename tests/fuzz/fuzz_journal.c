@@ -55,6 +55,7 @@ static void put_seeds(const char *directory)
 	const Frame frame = {0};
 	Journal j;
 	require(journal_open(&j, seed_path(directory, "seed"), &identity, false, true) == TOMOS_OK);
+	require(journal_clear(&j) == TOMOS_OK);
 	require(journal_begin(&j, &identity) == TOMOS_OK);
 	require(journal_ready(&j, &frame) == TOMOS_OK);
 	require(journal_add(&j, 0, 2, sums) == TOMOS_OK);

@@ -79,6 +79,8 @@ static const CommType team_type = {.gather = team_gather,
 	.wait = team_wait};
 
 static int team_local = MOST_RANKS; /* ranks on a machine */
+static double team_shared;          /* bytes that the last team has read in shared memory */
+static int64_t team_fail;           /* which allocation of the next team fails; 0: none */
 
 typedef tomos_status (*RankWork)(tomos_comm *comm, void *user);
 
@@ -113,11 +115,17 @@ static inline double team_run(int size, RankWork work, void *user, tomos_status 
 				.node = i / team_local * team_local,
 				.own = &team},
 			status};
-		pthread_create(&threads[i], NULL, team_member, &members[i]);
+		assert_int_equal(comm_ready(&members[i].comm), TOMOS_OK);
 	}
+	team_shared = 0;
+	mem_fail_nth(team_fail);
+	for (int i = 0; i < size; i++)
+		pthread_create(&threads[i], NULL, team_member, &members[i]);
 	for (int i = 0; i < size; i++) {
 		pthread_join(threads[i], NULL);
 		sent += members[i].comm.sent;
+		team_shared += members[i].comm.shared;
+		mem_free(members[i].comm.room);
 		assert_int_equal(members[i].status, status);
 	}
 	pthread_barrier_destroy(&team.barrier);

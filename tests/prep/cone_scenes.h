@@ -16,10 +16,11 @@ typedef struct {
 	ConeArc arc;
 	ConeObject object;
 	double noise;   /* relative to the norm of the projections */
-	bool tilted;    /* rotations of the detector, and a midplane beside the middle row */
+	double tilted;  /* factor of rotations of the detector, and of how far its row is off */
 	double offset;  /* most columns of the axis from the middle */
 	double degrees; /* of the arc; 0: what ARC_SHORT or a full turn needs */
 	double fan;     /* degrees on either side; 0: drawn */
+	int64_t solids; /* small ones; 0: 14, rods 6 */
 	/* Results: */
 	double pose[POSE_COUNT], source, detector;
 	tomos_geometry *geometry; /* the true one */
@@ -60,6 +61,7 @@ static inline tomos_phantom *drawn_object(ConeScene *s, double radius)
 {
 	tomos_ellipsoid list[24];
 	int64_t count = 0, solids = s->object == OBJECT_RODS ? 6 : 14;
+	solids = s->solids > 0 ? s->solids : solids;
 	if (s->object == OBJECT_SOLIDS || s->object == OBJECT_WIDE)
 		list[count++] = (tomos_ellipsoid){{0.05 * radius, -0.03 * radius, 0.02 * radius},
 			{0.9 * radius, 0.8 * radius, 0.85 * radius}, {0.3, 0.2, 0.1}, 0.3};
@@ -81,7 +83,7 @@ static inline void drawn_pose(ConeScene *s, double *reach)
 	if (s->fan > 0)
 		s->detector = 0.5 * n / tan(s->fan * M_PI / 180);
 	s->source = s->detector / draw(s, 1.3, 5);
-	double offset = draw(s, -1, 1) * s->offset, degree = s->tilted ? M_PI / 180 : 0;
+	double offset = draw(s, -1, 1) * s->offset, degree = s->tilted * M_PI / 180;
 	if (s->arc == ARC_OFFSET)
 		offset = (draw(s, -1, 1) < 0 ? -0.32 : 0.32) * n + 0.5 * offset;
 	const double pose[POSE_COUNT] = {middle + offset,

@@ -368,6 +368,25 @@ def test_axis_is_found(show, folder):
     page.wait("tomosView.live.slice.axis === 27")
 
 
+def test_direction_of_a_fan_beam(show, folder):
+    """Angles of the wrong sign are negated before the first slice is shown, and the option to copy says so."""
+    words = ["--geometry", "fan", "--source-axis", "6", "--source-detector", "9", "--pixel", "0.05"]
+    command("project", "shepp-logan-2d-modified", *words, "--columns", 80, "--views", 120, "-o", folder / "fan.h5")
+    command("convert", folder / "fan.h5", folder / "fan.npy")
+    words += ["--arc", "-360"]
+    page = show(folder / "fan.npy", *words)
+    page.page.click("[data-tab='axis']")
+    page.wait("!!(tomosView.live && tomosView.live.slice)")
+    assert "The angles are negated" in page.page.inner_text("#axis-said")
+    options = page.page.inner_text("#axis-option").split()
+    assert options[0] == "--axis" and options[2:] == ["--reverse"]
+    page.wait("tomosView.live.current && !tomosView.live.running")
+    command("recon", folder / "fan.npy", *words, *options, "-o", folder / "fan_rec.npy")
+    wanted = np.load(folder / "fan_rec.npy").ravel()
+    shown = np.array(page.js("Array.from(tomosView.live.slice.data)"))
+    assert np.abs(shown - wanted).max() < 1e-4 * np.abs(wanted).max()
+
+
 def test_scan_with_live_axis(show, folder):
     """Planes of a scan, and the slider of the axis, which reconstructs a slice again."""
     write_scan(folder / "scan.h5")

@@ -6,7 +6,7 @@
 #   long_kill.sh COMMAND        TOMOS_KILLS: how many (500)   TOMOS_SEED: of what is random (1)
 #   TOMOS_KILL_MEMORY: limit of the runs (13M)   TOMOS_KILL_SCAN: size of the scan
 #   TOMOS_KILL_ONLY: "volume.h5 slices/", some of the outputs   TOMOS_KILL_ROUNDING: by which iterates may differ (0)
-#   TOMOS_KILL_WRITING=1: only after the output was begun, where a device takes long to start
+#   TOMOS_KILL_WRITING=1: only after the journal of the output was begun, where a device takes long to start
 #   TOMOS_KILL_SECONDS: ends after these, with fewer kills, where the time of a machine is limited (no limit)
 # On a GPU several slabs of data in its memory take a larger scan, and no limit, and the order of its sums is not fixed:
 #   TOMOS_KILL_MEMORY=0 TOMOS_KILL_SCAN="--columns 256 --rows 128 --views 200" TOMOS_KILL_ROUNDING=1e-6
@@ -58,7 +58,7 @@ start() {
 	(cd work && exec "$tomos" recon ../scan.h5 --memory "$memory" -q -o "$out" $options) 2>err &
 	job=$!
 	[ "${TOMOS_KILL_WRITING:-}" ] || return
-	until compgen -G 'work/.[!.]*' >/dev/null || ! kill -0 $job 2>/dev/null; do sleep 0.002; done
+	until grep -qs '^ready' work/.*.journal || ! kill -0 $job 2>/dev/null; do sleep 0.002; done
 	begin=$(date +%s%N)
 }
 random() { echo $(((RANDOM * 32768 + RANDOM) % ($1 > 0 ? $1 : 1))); }

@@ -1,6 +1,7 @@
 # Methods, geometries and numbers of ranks: the volumes of one process.
 #
-#   long_ranks.sh COMMAND SOURCES BUILD
+#   long_ranks.sh COMMAND SOURCES BUILD     TOMOS_RANKS: numbers of ranks   TOMOS_PARTS: some of "slabs shared many"
+#                                           TOMOS_LAUNCHERS: some of "openmpi mpich"
 . "$2/tests/run/ranks_help.sh"
 make() { "$tomos" project shepp-logan -q --columns 40 --noise 0.02 "$@" || exit 1; }
 cone="--geometry cone --source-axis 4 --source-detector 6 --rows 29"
@@ -16,6 +17,7 @@ make --geometry laminography --tilt 30 --rows 33 --views 40 -o laminography.h5
 make --geometry helix --pitch 1 --arc 1080 --source-axis 4 --source-detector 6 --rows 21 --views 90 -o helix.h5
 
 iterate="--iterations 20"
+parts=" ${TOMOS_PARTS:-slabs shared many} "
 penalised=("fista --regulariser tv --strength 0.01" "pdhg --strength 0.01")
 # Slabs alone.
 campaign() {
@@ -53,10 +55,11 @@ shared() {
 for ((pass = 0; pass < ${#launchers[@]}; pass++)); do
 	for count in ${TOMOS_RANKS:-1 2 3 4 7 8}; do
 		turn=$pass
-		campaign "$count"
+		[[ $parts != *" slabs "* ]] || campaign "$count"
 		turn=$pass
-		[ $((count % 2)) = 1 ] || shared "$count" 2
+		[[ $parts != *" shared "* || $((count % 2)) = 1 ]] || shared "$count" 2
 	done
+	[[ $parts == *" shared "* ]] || continue
 	turn=$pass
 	shared 3 3
 	turn=$pass
@@ -67,6 +70,7 @@ done
 "$tomos" project shepp-logan -q --geometry cone --source-axis 4 --source-detector 6 --columns 24 --rows 12 --views 40 \
 	--arc 80 --noise 0.05 -o small.h5 || exit 1
 for launcher in "${launchers[@]}"; do
+	[[ $parts == *" many "* ]] || continue
 	for count in 100 10000; do
 		/usr/bin/env time -f '%M' -o peak$count timeout 1800 "$launcher" -n 3 "$tomos" recon small.h5 --method cgls \
 			--view-groups 1 --iterations $count --overwrite -o v.npy >out 2>err || bad "$launcher: $count iterations"

@@ -19,7 +19,7 @@ export HYDRA_IFACE=lo FI_PROVIDER=tcp
 
 # The launchers whose module was built: names of programs.
 launchers=()
-for one in openmpi mpich; do
+for one in ${TOMOS_LAUNCHERS:-openmpi mpich}; do
 	if [ -e "$build/libtomos_$one.so" ] && command -v "mpirun.$one" >/dev/null; then
 		launchers+=("mpirun.$one")
 	fi

@@ -5,10 +5,11 @@
 #include "base/base.h"
 #include "io/io_help.h"
 
-static inline void append_line(char *text, size_t size, const char *line)
+static inline void append_line(char *text, size_t size, tomos_level level, const char *line)
 {
+	static const char *const before[] = {"", "note: ", "warning: "};
 	size_t length = strlen(text);
-	snprintf(text + length, size - length, "%s\n", line);
+	snprintf(text + length, size - length, "%s%s\n", before[level], line);
 }
 
 /* A run that fails with a message and writes nothing. */

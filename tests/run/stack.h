@@ -28,10 +28,10 @@ typedef struct {
 	char scan[128], output[128], said[4096];
 } StackJob;
 
-static inline void stack_hear(void *user, const char *line)
+static inline void stack_hear(void *user, tomos_level level, const char *line)
 {
 	StackJob *j = user;
-	append_line(j->said, sizeof j->said, line);
+	append_line(j->said, sizeof j->said, level, line);
 }
 
 /* The output is replaced. */

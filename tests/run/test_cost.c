@@ -231,7 +231,31 @@ static void groups_iterate(void **state)
 	(void)state;
 	Case *c = case_of("cone", "sirt");
 	tomos_cost plain, cost = expect_groups(c, &plain);
-	assert_near(cost.sent_bytes, plain.sent_bytes + 2 * (7 + 1) * 2 * 4 * voxels(c));
+	const double slices = 2 * (7 + 1) * 2 * 4 * voxels(c);
+	assert_near(cost.sent_bytes, plain.sent_bytes + slices);
+	assert_near(cost.shared_bytes, 0);
+	/* In the memory of a node slices are read without messages. */
+	c->rates.node_ranks = 3;
+	cost = expect(c, 12);
+	assert_near(cost.sent_bytes, plain.sent_bytes);
+	assert_near(cost.shared_bytes, slices);
+	tomos_geometry_free(c->scan);
+}
+
+/* The slices and views of the rank that has most, relative to those of all by their number. */
+static void work_is_even(void **state)
+{
+	(void)state;
+	Case *c = case_of("cone", "sirt");
+	for (int ranks = 1; ranks <= 8; ranks++)
+		for (c->work.groups = 1; c->work.groups <= ranks; c->work.groups++) {
+			if (ranks % c->work.groups != 0)
+				continue;
+			const tomos_cost cost = expect(c, ranks);
+			const double most = (double)(cost.slices * cost.views);
+			assert_near(cost.balance, most * ranks / (double)(c->grid.n[2] * VIEWS));
+			assert_true(cost.balance >= 1);
+		}
 	tomos_geometry_free(c->scan);
 }
 
@@ -348,10 +372,10 @@ static void bad_rates_are_rejected(void **state)
 
 static char said[16384];
 
-static void hear(void *user, const char *line)
+static void hear(void *user, tomos_level level, const char *line)
 {
 	(void)user;
-	append_line(said, sizeof said, line);
+	append_line(said, sizeof said, level, line);
 }
 
 static void write_scan(const char *kind)
@@ -452,7 +476,7 @@ static void plans_warn_and_reject(void **state)
 #define TESTS(T) \
 	T(one_rank_does_all), T(thin_slabs_are_slower), T(stacks_read_once), \
 		T(cones_read_their_bands), T(iterations_send_overlaps), T(groups_divide_views), \
-		T(groups_iterate), T(groups_begin_where_slabs_are_thin), T(file_systems_limit), \
-		T(bad_work_is_rejected), T(rates_are_stored), T(bad_rates_are_rejected), \
-		T(plans_measure_once), T(plans_warn_and_reject)
+		T(groups_iterate), T(work_is_even), T(groups_begin_where_slabs_are_thin), \
+		T(file_systems_limit), T(bad_work_is_rejected), T(rates_are_stored), \
+		T(bad_rates_are_rejected), T(plans_measure_once), T(plans_warn_and_reject)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

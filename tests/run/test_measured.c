@@ -120,9 +120,10 @@ static void put_nexus(const char *path)
 
 static double axis_said;
 
-static void hear(void *user, const char *line)
+static void hear(void *user, tomos_level level, const char *line)
 {
 	(void)user;
+	(void)level;
 	(void)sscanf(line, "axis column %lf", &axis_said);
 }
 

@@ -71,6 +71,12 @@ if one ${slices/--checkpoint part/} --iterations 8 -o whole.npy && ranks "${laun
 	rm -f part.0-* && ranks "${launchers[0]}" 3 $slices --resume --iterations 8 -o part.npy &&
 		! grep -q 'there is no checkpoint' out err && ok "checkpoints of other ranks alone" ||
 		bad "checkpoints of other ranks alone"
+	# One process has one file for few slices, which ranks do not continue: that is said.
+	alone="${slices/part/alone} --rows 3:10 --iterations 4"
+	# shellcheck disable=SC2086
+	one $alone -o alone.npy && ranks "${launchers[-1]}" 3 $alone --resume -o alone.npy &&
+		grep -q "the checkpoint 'alone' is of a run with other slabs" out err && ! grep -q 'there is no checkpoint' out err &&
+		ok "a checkpoint of one process" || bad "a checkpoint of one process"
 else
 	bad "checkpoints of slabs"
 fi
@@ -90,7 +96,21 @@ ranks "${launchers[-1]}" 3 ${fista//..\//} --normal auto --checkpoint state2 --e
 same "FBP to OME-Zarr" 3 recon $scan -q --compress 1 --type uint16 -o v.zarr
 same "other commands" 3 convert $scan -q v.npy
 
+# As many threads as cores that the process may use, which ranks divide.
+unset TOMOS_THREADS OMP_NUM_THREADS OMP_THREAD_LIMIT # which tomos or nproc follow
+if command -v taskset >/dev/null; then
+	core=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
+	taskset -c "$core" "$tomos" info devices | grep -q '^threads *1$' && ok "threads of one core" || bad "threads of one core"
+	patience=60 ranks "${launchers[0]}" 2 info devices && grep -q "^threads *$(($(nproc) > 1 ? $(nproc) / 2 : 1))\$" out &&
+		ok "threads of ranks" || bad "threads of ranks"
+fi
+
 # Failures: one message, from rank 0, and the same status.
+for words in "recon stack.h5 --no-such-option" "recon stack.h5 --method nothing -o x.h5" "show missing.h5" "nonsense"; do
+	# shellcheck disable=SC2086
+	ranks "${launchers[-1]}" 3 $words
+	[ $? != 0 ] && [ "$(grep -c '^tomos' err)" = 1 ] && ok "one message: $words" || bad "not one message: $words"
+done
 ranks "${launchers[0]}" 3 recon missing.h5 -o v.h5
 [ $? != 0 ] && [ "$(grep -c 'missing.h5' err)" = 1 ] && ok "one message" || bad "not one message"
 # A value that one rank alone rejects: all end at once, with the message of that rank.

@@ -199,6 +199,34 @@ static void stages(void **state)
 	assert_true(p->written_bytes == p->stage_bytes[TOMOS_STAGE_WRITE]);
 }
 
+/* With a limit to the memory of the device, too: more slabs, and the same numbers. */
+static void limited(void **state)
+{
+	(void)state;
+	enum { VOXELS = R * C * C };
+	static float whole[VOXELS], some[VOXELS];
+	Work w;
+	tomos_device_options device = tomos_device_defaults();
+	if (!has_device())
+		return;
+	run_on(&w, test_backend(), "all.h5", 0);
+	int64_t slabs = w.report.slabs;
+	load(w.output, whole, VOXELS);
+	work_init(&w, "limited.h5");
+	w.job.backend = test_backend();
+	w.job.device = &device;
+	w.scan.arc = 3.141592653589793;
+	w.scan.replace_angles = 1;
+	device.memory = 1 << 20;
+	assert_ok(tomos_run(&w.job, NULL));
+	assert_true(w.report.stage_bytes[TOMOS_STAGE_UPLOAD] > 0);
+	assert_true(w.report.slabs > slabs);
+	load(w.output, some, VOXELS);
+	for (int i = 0; i < VOXELS; i++)
+		assert_true(fabsf(whole[i] - some[i]) <= 1e-6F);
+	assert_int_equal(mem_live(), 0);
+}
+
 /* Interrupted repeatedly, a little later each time: the same bytes. */
 static void resumes(void **state)
 {
@@ -308,5 +336,7 @@ static void shared_device(void **state)
 	tomos_backend_close(b);
 }
 
-#define TESTS(T) T(same_volumes), T(stages), T(resumes), T(not_finite), T(encodes), T(shared_device)
+#define TESTS(T) \
+	T(same_volumes), T(stages), T(limited), T(resumes), T(not_finite), T(encodes), \
+		T(shared_device)
 TEST_MAIN(TESTS, make_counts, scratch_remove)

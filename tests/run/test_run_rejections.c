@@ -67,6 +67,37 @@ static void rejections(void **state)
 	rejected(&w, "none.h5' cannot be opened");
 }
 
+static void put_old(const char *name)
+{
+	put_file(at(name), "old", 3);
+}
+
+/* The output is created while the backend is opened. Where that fails, nothing is left of it, but
+ * what an earlier run has left is not touched. */
+static void wrong_backend(void **state)
+{
+	(void)state;
+	Work w;
+	char text[4];
+	work_init(&w, "no.h5");
+	w.job.backend = "cpu:1";
+	rejected(&w, "cpu");
+	assert_int_equal(hidden_files(), 0);
+	put_old(".no.h5.part");
+	put_old(".no.h5.journal");
+	rejected(&w, "cpu");
+	assert_int_equal(hidden_files(), 2);
+	for (int i = 0; i < 2; i++) {
+		const char *path = at(i ? ".no.h5.part" : ".no.h5.journal");
+		FILE *file = fopen(path, "rb");
+		assert_non_null(file);
+		assert_int_equal(fread(text, 1, sizeof text, file), 3);
+		assert_memory_equal(text, "old", 3);
+		fclose(file);
+		unlink(path);
+	}
+}
+
 /* Integers without flats, a geometry of another shape, rows that are not there. */
 static void wrong_scans(void **state)
 {
@@ -134,5 +165,7 @@ static void default_outputs(void **state)
 	assert_int_equal(tomos_job_output("", output, 9), TOMOS_BAD_VALUE);
 }
 
-#define TESTS(T) T(outputs), T(default_outputs), T(rejections), T(wrong_scans), T(short_reads)
+#define TESTS(T) \
+	T(outputs), T(default_outputs), T(rejections), T(wrong_backend), T(wrong_scans), \
+		T(short_reads)
 TEST_MAIN(TESTS, make_sloped_scan, scratch_remove)

@@ -78,10 +78,10 @@ typedef struct {
 	char path[128], output[128], said[4096];
 } Work;
 
-static inline void hear(void *user, const char *line)
+static inline void hear(void *user, tomos_level level, const char *line)
 {
 	Work *w = user;
-	append_line(w->said, sizeof w->said, line);
+	append_line(w->said, sizeof w->said, level, line);
 }
 
 static inline void work_init(Work *w, const char *output)

@@ -10,7 +10,7 @@ export class AxisPanel {
 	constructor(state, report) {
 		Object.assign(this, { state, report, scan: state.info.scan, slice: null, running: false });
 		const get = id => document.getElementById(`axis-${id}`);
-		for (const name of ["row", "value", "slider", "option", "note", "slice", "reset"])
+		for (const name of ["row", "value", "slider", "option", "note", "said", "slice", "reset"])
 			this[`${name}Box`] = get(name);
 		const { rows, columns, axis } = this.scan, reach = Math.max(10, Math.round(columns * 0.1));
 		this.rowBox.max = rows - 1;
@@ -48,20 +48,37 @@ export class AxisPanel {
 		this.draw();
 	}
 
-	/* Where the file does not say the axis, that of a search, as of tomos center, after the first picture. */
+	get sought() { return this.scan.axis_known ? "direction of rotation" : "axis"; }
+
+	/* What tomos recon searches for: the axis, where the file does not say it, and of fan and cone beams the direction of rotation. */
 	async find() {
-		if (this.scan.axis_known || this.searched)
+		if (this.searched || (this.scan.axis_known && !this.scan.point))
 			return;
 		this.searched = true;
 		try {
-			const { axis, error, why } = await (await fetchReply("./axis")).json();
-			if (axis === null)
-				this.resetBox.title = `The axis was not found: ${why}`;
+			const reply = await (await fetchReply("./axis")).json();
+			this.say(reply);
+			if (this.scan.axis_known)
+				this.set(this.axis, false); /* the option names the direction */
+			else if (reply.axis === null)
+				this.resetBox.title = `The axis was not found: ${reply.why}`;
 			else
-				this.found(Math.round(100 * axis) / 100, error);
+				this.found(Math.round(100 * reply.axis) / 100, reply.error);
 		} catch (error) {
 			this.report(error);
 		}
+	}
+
+	/* What the search did, beside the column. */
+	say({ axis, reversed, warning, why }) {
+		this.reversed = reversed; /* with --axis tomos recon would take the angles as they are */
+		const lines = axis === null ? [`The ${this.sought} was not found: ${why}`] : [];
+		if (reversed)
+			lines.push("The angles are negated, as by tomos recon: rays measured from both sides agree for the opposite direction of rotation only.");
+		if (warning)
+			lines.push(`Warning: ${warning}`);
+		this.saidBox.textContent = lines.join(" ");
+		this.saidBox.hidden = lines.length === 0;
 	}
 
 	found(axis, error) {
@@ -100,7 +117,7 @@ export class AxisPanel {
 		this.state.set("axisColumn", this.axis, "axis");
 		this.valueBox.value = number(this.axis, 7);
 		/* tomos recon takes no --axis for a file that has its geometry. */
-		this.optionBox.textContent = `${this.scan.geometry ? "" : "--"}axis ${number(this.axis, 7)}`;
+		this.optionBox.textContent = `${this.scan.geometry ? "" : "--"}axis ${number(this.axis, 7)}${this.reversed ? " --reverse" : ""}`;
 		if (ask)
 			this.ask();
 	}
@@ -114,8 +131,12 @@ export class AxisPanel {
 	async request() {
 		if (this.running || !this.visible)
 			return;
-		const row = this.state.cross[1], { axis } = this;
 		this.running = true;
+		if (this.scan.point && !this.searched) { /* the first picture depends on the result */
+			this.noteBox.textContent = `searching for the ${this.sought}…`;
+			await this.find();
+		}
+		const row = this.state.cross[1], { axis } = this;
 		this.noteBox.textContent = this.slice ? "" : "reconstructing…";
 		try {
 			const reply = await fetchReply(`./slice?row=${row}&axis=${axis}`);

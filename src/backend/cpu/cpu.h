@@ -56,6 +56,8 @@ typedef struct {
 	bool (*applies)(const ProjectRequest *what);
 	tomos_status (*run[2])(const ProjectRequest *what); /* forward, back */
 	tomos_status (*step)(const ProjectRequest *what, const FusedUpdate *step); /* or NULL */
+	bool overwrites; /* back: stores its sums in a request that overwrites; false: adds them to
+			    zeros that were stored before */
 } CpuKernel;
 
 /* The same with its row of optimised.def. */

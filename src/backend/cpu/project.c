@@ -183,7 +183,9 @@ static tomos_status cpu_project_request(tomos_backend *backend, const ProjectReq
 	const CpuRow *optimised = find_optimised(backend->own, what, tune_wanted(backend, what));
 	const char *name = optimised ? optimised->name : NULL;
 	__atomic_store_n(&backend->last_kernel, name, __ATOMIC_RELAXED);
-	TRY(project_begin(backend, what));
+	if (!(optimised && optimised->code->overwrites && what->direction == ADJOINT &&
+		    what->count > 0))
+		TRY(project_begin(backend, what));
 	return run(backend->own, what, optimised);
 }
 

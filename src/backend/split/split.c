@@ -1,6 +1,7 @@
 /* Opens and closes a backend of several devices. */
 #include <stdio.h>
 #include <string.h>
+#include "backend/open.h"
 #include "backend/split/split.h"
 
 enum { MOST_DEVICES = 64, ALIGNED = 4 };
@@ -140,7 +141,8 @@ static tomos_status set_memory(Split *s, const BackendType *type, const char *co
 	int devices, const SplitOptions *options)
 {
 	s->memory = options->memory;
-	if (s->memory == 0)
+	s->limited = s->memory > 0;
+	if (!s->limited)
 		TRY(find_memory(s, arguments, devices, &s->memory));
 	int64_t floats = s->memory / STREAMS / (int64_t)sizeof(float);
 	s->own = type->memory->limit_scratch ? floats / 8 * 3 - ALIGNED : 0;
@@ -211,6 +213,14 @@ static void describe(tomos_backend *backend, int devices)
 	snprintf(backend->description, sizeof backend->description,
 		"%d device%s, pieces in %.4g %s%s: %.70s", devices, devices == 1 ? "" : "s", memory,
 		units[unit], devices == 1 ? "" : " each", s->lanes[0].child->description);
+}
+
+tomos_backend *backend_limited(tomos_backend *backend, int64_t *bytes)
+{
+	const Split *s = backend->type->close == split_close ? split_of(backend) : NULL;
+	bool one = s && s->count == STREAMS && s->limited;
+	*bytes = one ? s->memory : 0;
+	return one ? s->lanes[0].child : backend;
 }
 
 static tomos_status check_count(int count)

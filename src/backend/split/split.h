@@ -44,7 +44,8 @@ typedef struct {
 	BackendCopy tables; /* those of the CPU backend, except for operations done in pieces */
 	Lane *lanes;
 	int count;
-	int64_t memory;        /* bytes on each device */
+	int64_t memory;        /* bytes on each device, */
+	bool limited;          /* which the caller has chosen */
 	int64_t capacity;      /* floats of device memory per lane for pieces */
 	int64_t in[2];         /* the part of them for the input, by direction */
 	int64_t in_rows;       /* likewise when views are filtered: unfiltered and filtered rows */

@@ -101,9 +101,28 @@ static void describe(tomos_comm *comm)
 	for (char *c = text; *c; c++)
 		if (*c == '\t')
 			*c = ' ';
-	snprintf(comm->description, sizeof comm->description, "%.*s: rank %d of %d, %d of %d here",
-		(int)strcspn(text, ",\n"), text, comm->rank, comm->size, comm->local_rank,
-		comm->local_size);
+	snprintf(comm->description, sizeof comm->description,
+		"%.*s: rank %d of %d, %d of %d here, %d core%s", (int)strcspn(text, ",\n"), text,
+		comm->rank, comm->size, comm->local_rank, comm->local_size, comm->cores,
+		comm->cores == 1 ? "" : "s");
+}
+
+/* A core that several ranks may use counts for each of them in parts. */
+static tomos_status find_cores(tomos_comm *comm, MPI_Comm local)
+{
+	int users[CPU_SETSIZE] = {0};
+	double share = 1e-6; /* of rounding */
+	cpu_set_t mine;
+	CPU_ZERO(&mine);
+	bool known = sched_getaffinity(0, sizeof mine, &mine) == 0;
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		users[i] = CPU_ISSET(i, &mine) != 0;
+	TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, users, CPU_SETSIZE, MPI_INT, MPI_SUM, local),
+		"the cores of ranks");
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		share += CPU_ISSET(i, &mine) ? 1.0 / users[i] : 0;
+	comm->cores = !known ? 0 : share < 1 ? 1 : (int)share;
+	return TOMOS_OK;
 }
 
 static tomos_status find_local(tomos_comm *comm, MPI_Comm world)
@@ -115,8 +134,9 @@ static tomos_status find_local(tomos_comm *comm, MPI_Comm world)
 	TRY_MPI(MPI_Comm_size(local, &comm->local_size), "the ranks of a machine");
 	comm->node = comm->rank;
 	TRY_MPI(MPI_Bcast(&comm->node, 1, MPI_INT, 0, local), "the ranks of a machine");
+	tomos_status status = find_cores(comm, local);
 	TRY_MPI(MPI_Comm_free(&local), "the ranks of a machine");
-	return TOMOS_OK;
+	return status;
 }
 
 static tomos_status start(tomos_comm *comm, Mpi *own)

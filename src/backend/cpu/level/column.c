@@ -160,4 +160,5 @@ static tomos_status column_back(const ProjectRequest *what)
 	return TOMOS_OK;
 }
 
-const CpuKernel LEVEL(cpu_column) = {column_applies, {LEVEL(column_forward), column_back}, NULL};
+const CpuKernel LEVEL(cpu_column) = {
+	column_applies, {LEVEL(column_forward), column_back}, NULL, false};

@@ -479,4 +479,5 @@ static tomos_status oblique_back(const ProjectRequest *what)
 	return do_views(what, &(Task){spread_needs, spread_view});
 }
 
-const CpuKernel LEVEL(cpu_oblique) = {oblique_applies, {oblique_forward, oblique_back}, NULL};
+const CpuKernel LEVEL(cpu_oblique) = {
+	oblique_applies, {oblique_forward, oblique_back}, NULL, false};

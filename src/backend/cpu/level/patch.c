@@ -206,4 +206,5 @@ static tomos_status patch_project(const ProjectRequest *what)
 	return LEVEL(tiles_project)(what, project_block);
 }
 
-const CpuKernel LEVEL(cpu_patch) = {LEVEL(patch_applies), {patch_project, patch_project}, NULL};
+const CpuKernel LEVEL(cpu_patch) = {
+	LEVEL(patch_applies), {patch_project, patch_project}, NULL, false};

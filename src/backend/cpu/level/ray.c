@@ -386,4 +386,5 @@ tomos_status LEVEL(ray_back)(const ProjectRequest *what)
 	return TOMOS_OK;
 }
 
-const CpuKernel LEVEL(cpu_ray) = {LEVEL(ray_applies), {LEVEL(ray_forward), NARROW(ray_back)}, NULL};
+const CpuKernel LEVEL(cpu_ray) = {
+	LEVEL(ray_applies), {LEVEL(ray_forward), NARROW(ray_back)}, NULL, false};

@@ -245,4 +245,4 @@ static tomos_status slice_forward(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_slice) = {
-	LEVEL(slice_applies), {slice_forward, LEVEL(slice_back)}, LEVEL(slice_step)};
+	LEVEL(slice_applies), {slice_forward, LEVEL(slice_back)}, LEVEL(slice_step), false};

@@ -233,4 +233,5 @@ bool LEVEL(stack_next)(Stack *s)
 	return s->count > 0;
 }
 
-const CpuKernel LEVEL(cpu_stack) = {stack_applies, {LEVEL(stack_forward), LEVEL(stack_back)}, NULL};
+const CpuKernel LEVEL(cpu_stack) = {
+	stack_applies, {LEVEL(stack_forward), LEVEL(stack_back)}, NULL, false};

@@ -10,8 +10,9 @@
 
 enum {
 	ACROSS = 16,           /* detector columns per tile */
+	WIDE = 64,             /* voxels of a row that are copied at once */
 	TALL = 256,            /* rows of a tile */
-	SLAB_FLOATS = 1 << 20, /* a slab stays in the L3 cache */
+	SLAB_FLOATS = 1 << 21, /* a slab stays in the L3 cache */
 	SCRATCH_FLOATS = 11 << 20
 };
 
@@ -98,27 +99,10 @@ static void fill_sides(const Slab *s)
 
 static int64_t slab_groups(const Slab *s)
 {
-	return parts(s->axis == 0 ? s->count : s->across, ACROSS);
+	return parts(s->axis == 0 ? s->count : s->across, WIDE);
 }
 
-/* A square of voxels to columns. Rows of the volume are read once, since rows of different slices
- * are often in the same set of the cache. */
-static void fill_square(const Slab *s, const float *from, int64_t wide, int64_t high, float **to)
-{
-	const Box *box = &s->what->box;
-	int64_t slice = (box->high[0] - box->low[0]) * (box->high[1] - box->low[1]);
-	float rows[ACROSS][ACROSS];
-	for (int64_t z = 0; z < high; z++)
-		if (wide == ACROSS) /* of a size that compilers know */
-			memcpy(rows[z], from + z * slice, sizeof rows[z]);
-		else
-			memcpy(rows[z], from + z * slice, (size_t)wide * sizeof **rows);
-	for (int64_t x = 0; x < wide; x++)
-		for (int64_t z = 0; z < high; z++)
-			to[x][z] = rows[z][x];
-}
-
-/* Copies columns of voxels (along z) to the slab, ACROSS neighbours along x at a time: each row of
+/* Copies columns of voxels (along z) to the slab, WIDE neighbours along x at a time: each row of
  * the volume that is read has voxels of all of them. */
 static void fill_columns(void *user, int64_t index)
 {
@@ -126,20 +110,18 @@ static void fill_columns(void *user, int64_t index)
 	const Box *box = &s->what->box;
 	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
 	int64_t low = s->axis == 0 ? s->first : 0, y = index / slab_groups(s);
-	int64_t first = low + index % slab_groups(s) * ACROSS;
-	int64_t end = min64(first + ACROSS, low + (s->axis == 0 ? s->count : s->across));
+	int64_t first = low + index % slab_groups(s) * WIDE;
+	int64_t end = min64(first + WIDE, low + (s->axis == 0 ? s->count : s->across));
 	y += s->axis == 0 ? 0 : s->first;
-	float *to[ACROSS];
 	for (int64_t x = first; x < end; x++) {
-		to[x - first] = slab_column(s, x, y) + PAD;
-		memset(to[x - first] - PAD, 0, (size_t)s->stride * sizeof(float));
+		float *column = slab_column(s, x, y);
+		memset(column, 0, PAD * sizeof *column);
+		memset(column + PAD + s->tall, 0,
+			(size_t)(s->stride - PAD - s->tall) * sizeof *column);
 	}
-	for (int64_t z = 0; z < s->tall; z += ACROSS) {
-		const float *from = s->what->volume + (z * ny + y) * nx + first;
-		fill_square(s, from, end - first, min64(ACROSS, s->tall - z), to);
-		for (int64_t x = 0; x < end - first; x++)
-			to[x] += ACROSS;
-	}
+	int64_t apart = (s->axis == 0 ? s->across + 2 : 1) * s->stride;
+	transpose_rows(s->what->volume + y * nx + first, nx * ny, slab_column(s, first, y) + PAD,
+		apart, s->tall, end - first, nx - first);
 }
 
 /* Where the detector columns of a tile cross a plane, and the rows [from, to) that are then beside
@@ -197,10 +179,15 @@ static void give_tile(const Slab *s, int64_t view, const Window *tile, float (*s
 	for (int64_t c = tile->low[0]; c < tile->high[0]; c++)
 		upright_lengths(plan, k, c, tile->low[1], tile->high[1] - tile->low[1],
 			sums[c - tile->low[0]]);
-	for (int64_t r = tile->low[1]; r < tile->high[1]; r++)
-		for (int64_t c = tile->low[0]; c < tile->high[0]; c++)
-			image[r * plan->model.columns + c] +=
-				sums[c - tile->low[0]][r - tile->low[1]];
+	for (int64_t first = tile->low[1]; first < tile->high[1]; first += ACROSS) {
+		float rows[ACROSS][ACROSS];
+		transpose_rows(&sums[0][first - tile->low[1]], TALL, rows[0], ACROSS, ACROSS,
+			ACROSS, ACROSS);
+		for (int64_t r = first; r < min64(first + ACROSS, tile->high[1]); r++)
+			for (int64_t c = tile->low[0]; c < tile->high[0]; c++)
+				image[r * plan->model.columns + c] +=
+					rows[r - first][c - tile->low[0]];
+	}
 }
 
 /* Adds two planes, or the last one, to the rows of detector column c. */
@@ -301,4 +288,4 @@ static tomos_status upright_forward(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_upright) = {
-	upright_applies, {upright_forward, LEVEL(upright_back)}, NULL};
+	upright_applies, {upright_forward, LEVEL(upright_back)}, NULL, true};

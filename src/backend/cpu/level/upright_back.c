@@ -26,20 +26,25 @@ static int64_t padded_rows(const Plan *plan)
 	return parts(plan->model.rows + 2 * EDGE, LANES) * LANES;
 }
 
-/* Copies one detector column of a view, times the ray lengths. */
-static void transpose_column(void *user, int64_t index)
+/* Copies up to SIDE detector columns of a view, times the ray lengths. */
+static void transpose_columns(void *user, int64_t index)
 {
 	const Pass *pass = user;
 	const Plan *plan = pass->what->plan;
-	int64_t rows = plan->model.rows, columns = plan->model.columns, column = index % columns;
-	int64_t view = pass->first + index / columns;
-	const KernelView *k = &plan->views[pass->what->first + view];
-	const float *from = pass->what->projections + view * rows * columns + column;
-	float *to = pass->samples + index * pass->stride;
-	memset(to, 0, (size_t)pass->stride * sizeof *to);
-	for (int64_t r = 0; r < rows; r++)
-		to[EDGE + r] = from[r * columns];
-	upright_lengths(plan, k, column, 0, rows, to + EDGE);
+	int64_t rows = plan->model.rows, columns = plan->model.columns;
+	int64_t groups = parts(columns, SIDE), first = index % groups * SIDE, view = index / groups;
+	int64_t count = min64(SIDE, columns - first);
+	const KernelView *k = &plan->views[pass->what->first + pass->first + view];
+	const float *from = pass->what->projections + (pass->first + view) * rows * columns + first;
+	float *to = pass->samples + (view * columns + first) * pass->stride;
+	for (int64_t c = 0; c < count; c++) {
+		float *column = to + c * pass->stride;
+		memset(column, 0, EDGE * sizeof *to);
+		memset(column + EDGE + rows, 0, (size_t)(pass->stride - EDGE - rows) * sizeof *to);
+	}
+	transpose_rows(from, columns, to + EDGE, pass->stride, rows, count, columns - first);
+	for (int64_t c = 0; c < count; c++)
+		upright_lengths(plan, k, first + c, 0, rows, to + c * pass->stride + EDGE);
 }
 
 static inline Reading reading_of(double step)
@@ -185,15 +190,20 @@ static void give_tile(const Tile *tile)
 	const Box *box = &tile->pass->what->box;
 	int64_t nx = box->high[0] - box->low[0], ny = box->high[1] - box->low[1];
 	const int64_t *low = tile->box.low, *high = tile->box.high;
+	bool add = tile->pass->first > 0 || !tile->pass->what->overwrite;
+	float rows[SIDE][SIDE]; /* [z][x] */
 	for (int64_t first = low[2]; first < high[2]; first += SIDE)
-		for (int64_t y = low[1]; y < high[1]; y++)
+		for (int64_t y = low[1]; y < high[1]; y++) {
+			transpose_rows(&tile->sums[y - low[1]][0][first - low[2]], TALL, rows[0],
+				SIDE, SIDE, SIDE, SIDE);
 			for (int64_t z = first; z < min64(first + SIDE, high[2]); z++) {
 				float *to = tile->pass->what->volume +
 					    ((z - box->low[2]) * ny + y - box->low[1]) * nx -
 					    box->low[0];
 				for (int64_t x = low[0]; x < high[0]; x++)
-					to[x] += tile->sums[y - low[1]][x - low[0]][z - low[2]];
+					to[x] = (add ? to[x] : 0) + rows[z - first][x - low[0]];
 			}
+		}
 }
 
 static void tile_back(void *user, int64_t index)
@@ -201,9 +211,7 @@ static void tile_back(void *user, int64_t index)
 	const Pass *pass = user;
 	const Box *box = &pass->what->box;
 	const int64_t size[3] = {SIDE, SIDE, TALL};
-	Tile tile;
-	memset(&tile, 0, sizeof tile);
-	tile.pass = pass;
+	Tile tile = {.pass = pass};
 	for (int a = 0; a < 3; a++) {
 		int64_t many = parts(box->high[a] - box->low[a], size[a]);
 		tile.box.low[a] = box->low[a] + index % many * size[a];
@@ -227,7 +235,7 @@ tomos_status LEVEL(upright_back)(const ProjectRequest *what)
 	TRY(mem_alloc(&pass.samples, most * view, sizeof(float), "transposed views"));
 	for (pass.first = 0; pass.first < what->count; pass.first += pass.count) {
 		pass.count = min64(most, what->count - pass.first);
-		parallel_for(pass.count * model->columns, transpose_column, &pass);
+		parallel_for(pass.count * parts(model->columns, SIDE), transpose_columns, &pass);
 		parallel_for(tasks, tile_back, &pass);
 	}
 	mem_free(pass.samples);

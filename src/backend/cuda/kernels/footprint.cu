@@ -1,7 +1,8 @@
 /* Which requests the kernels of separable footprints for upright detectors apply to. */
 #include "backend/cuda/kernels/footprint.h"
 
-/* At one point of the box; steep: most that horizontal edges appear higher than vertical ones. */
+/* At one point of the box; steep: most that horizontal edges appear higher than vertical ones. If
+ * that is at most 1, some kind of Boundaries has to fit too. */
 static bool point_is_upright(const KernelView *k, const double at[3], double steep)
 {
 	enum { NEAREST = 16 }; /* voxels from the source, along the axis of the view */
@@ -14,8 +15,11 @@ static bool point_is_upright(const KernelView *k, const double at[3], double ste
 	v /= fans ? 1 : depth;
 	const double bend = fans ? 0 : v;
 	const double x = k->row[0] - bend * k->depth[0], y = k->row[1] - bend * k->depth[1];
+	const double edges = hypot(x, y), lower = fans ? 1 : depth, climb = k->row[2] / lower;
 	return depth > (int)NEAREST * (fabs(k->depth[0]) + fabs(k->depth[1])) && depth > 0 &&
-	       hypot(x, y) <= steep * k->row[2];
+	       edges <= steep * k->row[2] &&
+	       (steep > 1 || boundary_kind((float)climb, (float)climb,
+				     (float)(0.5 * edges / lower)) >= 0);
 }
 
 bool footprint_upright(const ProjectRequest *what)
@@ -35,7 +39,7 @@ bool footprint_upright(const ProjectRequest *what)
 			at[a] = (double)(i >> a & 1 ? high[a] - 1 : low[a]);
 			middle[a] = 0.5 * (double)(low[a] + high[a] - 1);
 		}
-		if (!point_is_upright(k, at, 4) || !point_is_upright(k, middle, 1))
+		if (!point_is_upright(k, at, 4) || !point_is_upright(k, middle, 0.9))
 			return false;
 	}
 	return true;

@@ -14,7 +14,7 @@
 
 enum {
 	SIDE = 16,
-	VIEWS = 32 /* views that are set up at once */
+	VIEWS = 48 /* views that are set up at once */
 };
 
 static_assert(THREADS == SIDE * SIDE);
@@ -92,8 +92,41 @@ static __device__ __forceinline__ int2 place_of(int thread)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
+/* The sums of a thread, N voxels, in registers. */
+template <class Pixel, int N> struct RegisterSums {
+	static constexpr int BYTES = 0; /* of a block in shared memory */
+	Pixel value[N];
+
+	__device__ __forceinline__ explicit RegisterSums(void *)
+	{
+	}
+
+	__device__ __forceinline__ Pixel &at(int k)
+	{
+		return value[k];
+	}
+};
+
+/* In shared memory: loops over voxels need not be unrolled and fit into the instruction cache, and
+ * there are registers for three blocks per SM. */
+template <int N> struct SharedSums {
+	static constexpr int BYTES = N * (int)THREADS * (int)sizeof(float);
+	float *first;
+
+	__device__ __forceinline__ explicit SharedSums(void *memory)
+	    : first((float *)memory + threadIdx.x)
+	{
+	}
+
+	__device__ __forceinline__ float &at(int k)
+	{
+		return first[k * (int)THREADS];
+	}
+};
+
 static __device__ __forceinline__ void move_sum(float &)
 {
+	/* one part only */
 }
 
 static __device__ __forceinline__ void move_sum(float4 &sum)
@@ -113,9 +146,9 @@ static __device__ __forceinline__ int images_of(const Footprints &s, int parts, 
 	return 2 * x + 1 == s.n[0] ? 1 : 0;
 }
 
-template <int COLUMN, class Pixel>
+template <int COLUMN, class Pixel, class Sums>
 static __device__ __forceinline__ void write_sums(
-	const Footprints &s, int x, int y, int z0, const Pixel sum[COLUMN])
+	const Footprints &s, int x, int y, int z0, Sums &sum)
 {
 	const int images = images_of(s, PARTS<Pixel>, x, y);
 	const int64_t slice = (int64_t)s.n[0] * s.n[1];
@@ -126,7 +159,7 @@ static __device__ __forceinline__ void write_sums(
 		if (i < images)
 			update_voxels<COLUMN, 4>(s.update,
 				s.volume + z0 * slice + (int64_t)at.y * s.n[0] + at.x, slice,
-				s.n[2] - z0, [&](int k) { return part_of(sum[k], i); });
+				s.n[2] - z0, [&](int k) { return part_of(sum.at(k), i); });
 	}
 }
 
@@ -154,7 +187,7 @@ static __global__ void make_images(
 /* Back projects the views into the voxels of a block, N for each thread. Calls visit(near, tile,
  * image, dx, dy, voxels that are left along z, sums) for every image; near_block is that of the
  * type of view. */
-template <class Pixel, int PITCH, int N, class Near, class Visit>
+template <class Pixel, int PITCH, int N, class Sums, class Near, class Visit>
 static __device__ __forceinline__ void back_block(
 	const Footprints &s, Near *near, const Visit &visit)
 {
@@ -164,7 +197,10 @@ static __device__ __forceinline__ void back_block(
 	/* Threads outside the box repeat its last column. */
 	const float dx = (float)min(place.x, s.n[0] - 1 - first[0]),
 		    dy = (float)min(place.y, s.n[1] - 1 - first[1]);
-	Pixel sum[N] = {};
+	Sums sum((Pixel *)tile_memory + 2 * s.together * s.tile_rows * PITCH);
+#pragma unroll
+	for (int k = 0; k < N; k++)
+		sum.at(k) = Pixel{};
 	visit_views<Pixel, PITCH>(
 		s, near, (Pixel *)tile_memory,
 		[&](const KernelView *k, Near *to) {
@@ -175,10 +211,10 @@ static __device__ __forceinline__ void back_block(
 		},
 		[&] {
 #pragma unroll
-			for (int k = 0; k < N; k++)
-				move_sum(sum[k]);
+			for (int k = 0; k < N && PARTS < Pixel >> 1; k++)
+				move_sum(sum.at(k));
 		});
-	write_sums<N>(s, first[0] + place.x, first[1] + place.y, first[2], sum);
+	write_sums<N, Pixel>(s, first[0] + place.x, first[1] + place.y, first[2], sum);
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
@@ -192,13 +228,14 @@ template <class Pixel> static int tile_bytes(const TileSize *size)
 }
 
 /* Limits tiles to memory for two blocks per SM, if blocks see little more: only few do, at the
- * corners of the box that are next to a source. near: bytes for what is known about views. */
-template <class Pixel> static void limit_tiles(int near, TileSize *size)
+ * corners of the box that are next to a source. fixed: bytes for sums and for what is known about
+ * views. */
+template <class Pixel> static void limit_tiles(int fixed, TileSize *size)
 {
 	TileSize row = *size;
 	row.rows = 1;
-	const int most = (cuda_most_shared() / 2 - near - 1024) / tile_bytes<Pixel>(&row);
-	if (most >= max(1, size->rows * 3 / 4))
+	const int most = (cuda_most_shared() / 2 - fixed - 1024) / tile_bytes<Pixel>(&row);
+	if (most >= max(1, size->rows * 2 / 3))
 		size->rows = min(size->rows, most);
 }
 
@@ -229,16 +266,16 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	return TOMOS_OK;
 }
 
-/* column: voxels of a thread. */
-template <class Pixel, class Kernel>
+/* COLUMN: voxels of a thread. */
+template <class Pixel, int COLUMN, class Sums, class Kernel>
 static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest *what,
-	const TileSize *size, const CudaEpilogue *epilogue, Kernel kernel, int column)
+	const TileSize *size, const CudaEpilogue *epilogue, Kernel kernel)
 {
 	const Plan *plan = what->plan;
 	const CudaPlan *kept;
 	VoxelUpdate update;
 	float *images;
-	const int axis[3] = {0, 1, 2}, shape[3] = {SIDE, SIDE, column};
+	const int axis[3] = {0, 1, 2}, shape[3] = {SIDE, SIDE, COLUMN};
 	Footprints s = footprints_of(what, size, PARTS<Pixel>);
 	set_axes(plan, axis, shape, &s);
 	s.pitch = (s.columns + EACH<Pixel> - 1) / EACH<Pixel> * EACH<Pixel>;
@@ -255,8 +292,8 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 			s.views = kept->views + what->first + first;
 			s.count = count;
 			s.update = part;
-			return run_views<Pixel>(backend, what, &s, first, kernel, column,
-				s.together * tile_bytes<Pixel>(size));
+			return run_views<Pixel>(backend, what, &s, first, kernel, COLUMN,
+				s.together * tile_bytes<Pixel>(size) + Sums::BYTES);
 		});
 }
 

@@ -10,13 +10,26 @@
 /* Voxels of a thread. */
 template <class Pixel> constexpr int COLUMN = PARTS<Pixel> == 4 ? 8 : 16;
 
+/* Those of four views have no memory beside their tiles. */
+template <class Pixel> struct SumsOf {
+	typedef RegisterSums<Pixel, COLUMN<Pixel>> Type;
+};
+template <> struct SumsOf<float> {
+	typedef SharedSums<COLUMN<float>> Type;
+};
+template <class Pixel> using Mine = typename SumsOf<Pixel>::Type;
+
+/* Those whose instructions follow each other: more are too long for the instruction cache. */
+template <class Pixel> constexpr int UNROLLED = PARTS<Pixel> == 4 ? COLUMN<Pixel> : 4;
+
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
 template <class Pixel, int PITCH, bool RAYS, int NC, int NR, bool ACROSS, bool ALONG>
 static __device__ __forceinline__ void visit_column(
-	const Footprints &s, const Column &c, const Pixel *tile, Pixel sum[COLUMN<Pixel>])
+	const Footprints &s, const Column &c, const Pixel *tile, Mine<Pixel> &sum)
 {
-#pragma unroll
+	constexpr int UNROLL = UNROLLED<Pixel>;
+#pragma unroll UNROLL
 	for (int k = 0; k < COLUMN<Pixel>; k++)
 		visit_voxel<RAYS, NC, NR, ACROSS, ALONG>(s.weighting, c, PITCH,
 			origin_of<NC, NR>(PITCH), (float)k,
@@ -31,7 +44,7 @@ static __device__ __forceinline__ void visit_column(
 						add_scaled(line, a[i], at[r * PITCH + i]);
 					add_scaled(all, b[r], line);
 				}
-				add_scaled(sum[k], weight, all);
+				add_scaled(sum.at(k), weight, all);
 			});
 }
 
@@ -46,22 +59,21 @@ static __device__ __noinline__ void add_direct(const Footprints &s, const Near &
 
 template <class Pixel, bool RAYS>
 static __device__ __forceinline__ void visit_direct(const Footprints &s, const Near &near,
-	const Column &c, const Pixel *image, int count, Pixel sum[COLUMN<Pixel>])
+	const Column &c, const Pixel *image, int count, Mine<Pixel> &sum)
 {
 #pragma unroll
 	for (int k = 0; k < COLUMN<Pixel>; k++) {
-		Pixel here = sum[k];
+		Pixel here = sum.at(k);
 		if (k < count)
 			add_direct<Pixel, RAYS>(s, near, c, image, (float)k, &here);
-		sum[k] = here;
+		sum.at(k) = here;
 	}
 }
 
 /* The kind is the same for all threads of a block. */
 template <class Pixel, int PITCH, bool RAYS>
 static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near,
-	const Pixel *tile, const Pixel *image, float dx, float dy, int count,
-	Pixel sum[COLUMN<Pixel>])
+	const Pixel *tile, const Pixel *image, float dx, float dy, int count, Mine<Pixel> &sum)
 {
 	if (near.kind == UNSEEN)
 		return;
@@ -81,13 +93,13 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 template <class Pixel, int PITCH, bool RAYS>
-static __global__ void __launch_bounds__(THREADS, 2)
+static __global__ void __launch_bounds__(THREADS, PARTS<Pixel> == 4 ? 2 : 3)
 	footprint_back(const __grid_constant__ Footprints s)
 {
 	__shared__ Near near[VIEWS];
-	back_block<Pixel, PITCH, COLUMN<Pixel>>(s, near,
+	back_block<Pixel, PITCH, COLUMN<Pixel>, Mine<Pixel>>(s, near,
 		[&](const Near &v, const Pixel *tile, const Pixel *image, float dx, float dy,
-			int count, Pixel *sum) {
+			int count, Mine<Pixel> &sum) {
 			visit_view<Pixel, PITCH, RAYS>(s, v, tile, image, dx, dy, count, sum);
 		});
 }
@@ -99,8 +111,9 @@ template <class Pixel> static bool measure(const ProjectRequest *what, TileSize 
 	for (int64_t i = 0; i < what->count * 8; i++)
 		measure_corner(
 			what, &what->plan->views[what->first + i / 8], (int)(i % 8), block, size);
-	limit_tiles<Pixel>(VIEWS * (int)sizeof(Near), size);
-	return cuda_has_shared(tile_bytes<Pixel>(size) + VIEWS * (int)sizeof(Near));
+	const int fixed = VIEWS * (int)sizeof(Near) + Mine<Pixel>::BYTES;
+	limit_tiles<Pixel>(fixed, size);
+	return cuda_has_shared(tile_bytes<Pixel>(size) + fixed);
 }
 
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -123,8 +136,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 	static const BackKernel kernels[2][2] = {
 		{footprint_back<Pixel, N, false>, footprint_back<Pixel, N, true>},
 		{footprint_back<Pixel, W, false>, footprint_back<Pixel, W, true>}};
-	return run_footprints<Pixel>(backend, what, size, epilogue,
-		kernels[size->columns > N][has_rays(what)], COLUMN<Pixel>);
+	return run_footprints<Pixel, COLUMN<Pixel>, Mine<Pixel>>(
+		backend, what, size, epilogue, kernels[size->columns > N][has_rays(what)]);
 }
 
 static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,

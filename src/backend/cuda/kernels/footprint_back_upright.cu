@@ -12,6 +12,8 @@
 /* Voxels of a thread. */
 template <class Pixel> constexpr int COLUMN = PARTS<Pixel> == 4 ? 8 : 32;
 
+template <class Pixel> using Mine = RegisterSums<Pixel, COLUMN<Pixel>>;
+
 /* ---- a column of voxels ---------------------------------------------------------------------- */
 
 /* The pixels from `at` on, added over the detector columns of the footprint. */
@@ -72,7 +74,7 @@ static __device__ __forceinline__ float4 difference(const float4 &, const float4
 
 template <class B, bool RAYS, int PITCH, class Pixel>
 static __device__ __forceinline__ void visit_span(const Footprints &s, const Near &near,
-	const Foot &foot, const Pixel *tile, int first, Pixel sum[COLUMN<Pixel>])
+	const Foot &foot, const Pixel *tile, int first, Mine<Pixel> &sum)
 {
 	const Span span = span_of<B>(foot, first);
 	Pixel line[B::SAMPLES], step[B::SAMPLES];
@@ -87,7 +89,7 @@ static __device__ __forceinline__ void visit_span(const Footprints &s, const Nea
 			is_longer<B>(k)
 				? between<B::S, (B::G + 1) / 2>(from, to, foot.climb, at, by)
 				: between<B::S, B::G / 2>(from, to, foot.climb, at, by);
-		add_scaled(sum[first + k], far_weight<RAYS>(s, near, foot, first + k), value);
+		add_scaled(sum.at(first + k), far_weight<RAYS>(s, near, foot, first + k), value);
 	});
 }
 
@@ -102,20 +104,20 @@ static __device__ __noinline__ void add_direct(const Footprints &s, const Near &
 
 template <bool RAYS, class Pixel>
 static __device__ __forceinline__ void visit_direct(const Footprints &s, const Near &near,
-	const Foot &foot, const Pixel *image, Pixel sum[COLUMN<Pixel>])
+	const Foot &foot, const Pixel *image, Mine<Pixel> &sum)
 {
 #pragma unroll
 	for (int k = 0; k < COLUMN<Pixel>; k++) {
-		Pixel here = sum[k];
+		Pixel here = sum.at(k);
 		add_direct(s, near, foot, image, k, far_weight<RAYS>(s, near, foot, k), &here);
-		sum[k] = here;
+		sum.at(k) = here;
 	}
 }
 
 /* The kind is the same for all threads of a block. */
 template <bool RAYS, int PITCH, class Pixel>
 static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near,
-	const Pixel *tile, const Pixel *image, float dx, float dy, Pixel sum[COLUMN<Pixel>])
+	const Pixel *tile, const Pixel *image, float dx, float dy, Mine<Pixel> &sum)
 {
 	if (near.kind == UNSEEN)
 		return;
@@ -135,17 +137,20 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	footprint_back(const __grid_constant__ Footprints s)
 {
 	__shared__ Near near[VIEWS];
-	back_block<Pixel, PITCH, COLUMN<Pixel>>(s, near,
+	back_block<Pixel, PITCH, COLUMN<Pixel>, Mine<Pixel>>(s, near,
 		[&](const Near &v, const Pixel *tile, const Pixel *image, float dx, float dy, int,
-			Pixel *sum) { visit_view<RAYS, PITCH>(s, v, tile, image, dx, dy, sum); });
+			Mine<Pixel> &sum) {
+			visit_view<RAYS, PITCH>(s, v, tile, image, dx, dy, sum);
+		});
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 template <class Pixel> static bool has_tiles(TileSize *size)
 {
-	limit_tiles<Pixel>(VIEWS * (int)sizeof(Near), size);
-	return cuda_has_shared(tile_bytes<Pixel>(size) + VIEWS * (int)sizeof(Near));
+	const int fixed = VIEWS * (int)sizeof(Near) + Mine<Pixel>::BYTES;
+	limit_tiles<Pixel>(fixed, size);
+	return cuda_has_shared(tile_bytes<Pixel>(size) + fixed);
 }
 
 static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -170,8 +175,8 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 	static const BackKernel kernels[2][2] = {
 		{footprint_back<Pixel, N, false>, footprint_back<Pixel, N, true>},
 		{footprint_back<Pixel, W, false>, footprint_back<Pixel, W, true>}};
-	return run_footprints<Pixel>(backend, what, size, epilogue,
-		kernels[size->columns > N][has_rays(what)], COLUMN<Pixel>);
+	return run_footprints<Pixel, COLUMN<Pixel>, Mine<Pixel>>(
+		backend, what, size, epilogue, kernels[size->columns > N][has_rays(what)]);
 }
 
 static tomos_status upright_run(tomos_backend *backend, const ProjectRequest *what,

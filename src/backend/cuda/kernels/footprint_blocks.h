@@ -110,7 +110,7 @@ static inline bool has_rays(const ProjectRequest *what)
 }
 
 /* A position on the detector, limited to where blocks are seen. */
-static inline double seen_position(double at, int64_t pixels)
+static __host__ __device__ inline double seen_position(double at, int64_t pixels)
 {
 	const double beyond = 32;
 	return fmin(fmax(at, -beyond), (double)pixels + beyond);
@@ -135,11 +135,11 @@ static __device__ __forceinline__ int2 rotated(int n, int i, int x, int y)
 			: make_int2(y, n - 1 - x);
 }
 
-/* The last voxel of a block along its axis i, whose first is `first` (of the grid). */
-static __device__ __forceinline__ double last_of(const Footprints &s, int i, double first)
+/* Voxels of a block along its axis i after the first one, which is `first` of the grid. */
+static __device__ __forceinline__ double more_of(const Footprints &s, int i, double first)
 {
 	const int a = s.axis[i];
-	return fmin(first + s.size[i] - 1, (double)(s.low[a] + s.n[a] - 1));
+	return fmin((double)(s.size[i] - 1), (double)(s.low[a] + s.n[a] - 1) - first);
 }
 
 #endif

@@ -16,7 +16,8 @@
 enum {
 	BANKS = 32, /* of shared memory */
 	WARPS = THREADS / (int)LANES,
-	VIEWS = 64 /* of a pass */
+	VIEWS = 96,     /* of a pass: a quarter of the circle, mostly */
+	MOST_SIDE = 512 /* of a tile: positions on it are floats */
 };
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
@@ -135,6 +136,20 @@ template <class Value, int COLUMN> struct Voxels {
 	{
 		return value[k];
 	}
+
+	/* Moves the voxels by N, the first ones to the end: loops over them that are not unrolled
+	 * take the first N. */
+	template <int N> __device__ __forceinline__ void rotate()
+	{
+		static_assert(COLUMN % N == 0, "all voxels are back in their places at the end");
+		Value moved[COLUMN];
+#pragma unroll
+		for (int k = 0; k < COLUMN; k++)
+			moved[k] = value[(k + N) % COLUMN];
+#pragma unroll
+		for (int k = 0; k < COLUMN; k++)
+			value[k] = moved[k];
+	}
 };
 
 /* Of one view, in shared memory. */
@@ -171,30 +186,40 @@ static __device__ __forceinline__ bool is_some(const float4 &x)
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
-/* Largest weight of a voxel of a block, apart from its factor `mass`. */
-static __device__ double largest_weight(
+/* Largest weight of a voxel of a block, apart from its factor `mass`. In float: units have a margin
+ * of some percent. */
+static __device__ float largest_weight(
 	const Footprints &s, const KernelView *k, const double first[3])
 {
-	double least = 1e300, slant = 0;
+	const bool fans = KERNEL_FANS(k);
+	const float d0 = (float)footprint_affine(k->depth, first),
+		    r0 = fans ? (float)footprint_affine(k->row, first) : 0;
+	float least = 3e38f, slant = 0;
+#pragma unroll
 	for (int corner = 0; corner < 8; corner++) {
-		double at[3] = {first[0], first[1], first[2]}, square = 0;
-		for (int i = 0; i < 3; i++)
-			if (corner >> i & 1)
-				at[s.axis[i]] = last_of(s, i, at[s.axis[i]]);
-		const double row = KERNEL_FANS(k) ? footprint_affine(k->row, at) : 0,
-			     depth = footprint_affine(k->depth, at);
+		float more[3], depth = d0, row = r0, square = 0;
+#pragma unroll
 		for (int i = 0; i < 3; i++) {
 			const int a = s.axis[i];
-			const double away = (at[a] - k->src[a] - row * k->v[a]) * s.step[i];
-			square += away * away;
+			more[i] = corner >> i & 1 ? (float)more_of(s, i, first[a]) : 0;
+			depth = fmaf(more[i], (float)k->depth[a], depth);
+			row = fans ? fmaf(more[i], (float)k->row[a], row) : 0;
 		}
-		least = fmin(least, depth);
-		slant = fmax(slant, sqrt(square) / depth);
+#pragma unroll
+		for (int i = 0; i < 3; i++) {
+			const int a = s.axis[i];
+			const float away =
+				((float)(first[a] - k->src[a]) + more[i] - row * (float)k->v[a]) *
+				s.step[i];
+			square = fmaf(away, away, square);
+		}
+		least = fminf(least, depth);
+		slant = fmaxf(slant, root_nearly(square) / depth);
 	}
 	if (s.weighting == WEIGHT_DEPTH)
 		return 1 / (least * least);
 	return s.weighting == WEIGHT_RAY && KERNEL_HAS_SOURCE(k)
-		       ? slant / (least * kernel_row_depth(k, least))
+		       ? slant / (fans ? least : least * least)
 		       : 1;
 }
 
@@ -218,20 +243,20 @@ static __device__ void set_pitch(const Footprints &s, float u, float v, Near *ne
  * largest sum that is added at once, in voxels. */
 template <class Near>
 static __device__ void set_units(const Footprints &s, const KernelView *k, const Quantum &q,
-	const int first[3], double more, Near *near)
+	const int first[3], float more, Near *near)
 {
 	const double at[3] = {(double)(s.low[0] + first[0]), (double)(s.low[1] + first[1]),
 		(double)(s.low[2] + first[2])};
-	const double mass = s.weighting == WEIGHT_RAY ? fabs(k->mass) : 1;
-	const double unit =
-		near->kind >= 0 ? largest_weight(s, k, at) * mass * more / q.most : (double)q.unit;
-	near->scale = (float)(near->scale / unit);
-	near->flush = (float)(unit / q.unit);
+	const float mass = s.weighting == WEIGHT_RAY ? (float)fabs(k->mass) : 1;
+	const float unit =
+		near->kind >= 0 ? largest_weight(s, k, at) * mass * more / q.most : q.unit;
+	near->scale /= unit;
+	near->flush = unit / q.unit;
 }
 
 /* Calls visit(near, tile) for every view with a tile, and direct(near, image) for the others. Tiles
- * are at the begin and at the end of the pool by turns: where two have room, one is added to while
- * the other is read. */
+ * are at the start and at the end of the pool alternately: where two have room, one is added to
+ * while the other is read. */
 template <class Value, class Near, class Visit, class Direct>
 static __device__ __forceinline__ void visit_views(
 	const Footprints &s, const Near *near, int *tiles, const Visit &visit, const Direct &direct)
@@ -437,7 +462,7 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 	const void *quanta;
 	float *sums;
 	Footprints s = footprints_of(what, size, PARTS<Value>);
-	s.tile_rows = 1 << 16;
+	s.tile_rows = MOST_SIDE;
 	s.tile_area = size->area;
 	s.pool = pool_bytes<Value>(near + voxels, size) / (int)sizeof(int);
 	const int64_t pixels = (int64_t)s.rows * s.columns, floats = pixels * PARTS<Value>;

@@ -90,7 +90,7 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	near->kind = UNSEEN;
 	if (s.quanta[view].axis != s.axis[0])
 		return;
-	near_block(s, &s.views[view], first, 1 << 16, 1, near);
+	near_block(s, &s.views[view], first, MOST_SIDE, 1, near);
 	set_pitch(s, near->u.x - near->u.w * near->d.x, near->v.x - near->v.w * near->d.x, near);
 	set_units(s, &s.views[view], s.quanta[view], first, 1, near);
 }

@@ -8,6 +8,7 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_SLICES_H
 
 #include "backend/cuda/kernels/footprint_slices.h"
+#include "backend/cuda/kernels/warp.h"
 
 /* ---- rays ------------------------------------------------------------------------------------ */
 
@@ -26,9 +27,7 @@ static __device__ __forceinline__ double crossing(const Rays &r, double column, 
 	const SliceView &v = r.view;
 	const double across = column * v.d[0] - v.u[0],
 		     along = (v.u[1] - column * v.d[1]) * plane + v.u[2] - column * v.d[2];
-	/* 1 / across by a step of Newton's method: fewer instructions than a division. */
-	const double nearly = (double)inverse_nearly((float)across);
-	return along * fma(nearly, fma(-across, nearly, 1.), nearly);
+	return along * inverse_double(across);
 }
 
 /* The planes where a ray is within `margin` of the pixels. */
@@ -178,17 +177,6 @@ static __device__ __forceinline__ int2 list_plane(
 		list_ray<FAN>(s, r, next_crossing<FAN>(s, r, first, j), plane, whole, low,
 			low + count - 1, list->of + j);
 	return make_int2(plane * r.along + low * r.across, count);
-}
-
-static __device__ __forceinline__ int warp_min(int value)
-{
-#if __CUDA_ARCH__ >= 800
-	return __reduce_min_sync(~0u, value);
-#else
-	for (int lane = 16; lane > 0; lane /= 2)
-		value = min(value, __shfl_xor_sync(~0u, value, lane));
-	return value;
-#endif
 }
 
 template <bool FAN>

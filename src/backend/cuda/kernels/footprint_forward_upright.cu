@@ -94,7 +94,7 @@ static __device__ __forceinline__ void visit_one(
 		foot, climb, tile + ((int)span.whole * climb.pitch + foot.column), line);
 }
 
-/* The same in four views; apart: from one tile to the next. */
+/* The same in four views, of the first B::N of `voxels`; apart: from one tile to the next. */
 template <class B, bool RAYS>
 static __device__ __forceinline__ void visit_four(const Foot &foot, const Climb &climb, int *tile,
 	int apart, int first, const Mine<float4> &voxels)
@@ -119,15 +119,15 @@ static __device__ __forceinline__ void visit_four(const Foot &foot, const Climb 
 #pragma unroll
 			for (int i = 0; i < (is_longer<B>(k) ? LONG : SHORT) + B::S; i++)
 				add_scaled(line[B::edge(k) + i], weight[k][i],
-					part_of(voxels.at(first + k), part));
+					part_of(voxels.at(k), part));
 		add_line<B::SAMPLES, TAPS - 1>(foot, climb, at, line);
 	}
 }
 
 /* The kind is the same for all threads of a block. */
 template <bool RAYS, class Value>
-static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near, int *tile,
-	float dx, float dy, const Mine<Value> &voxels)
+static __device__ __forceinline__ void visit_view(
+	const Footprints &s, const Near &near, int *tile, float dx, float dy, Mine<Value> &voxels)
 {
 	const Foot foot = foot_of<RAYS>(s, near, dx, dy);
 	const Climb climb = {
@@ -136,9 +136,12 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 	boundary_visit(near.kind, [&](auto boundaries) {
 		typedef decltype(boundaries) B;
 		if constexpr (PARTS<Value> == 4) {
-#pragma unroll
-			for (int first = 0; first < COLUMN<Value>; first += B::N)
+			/* Unrolled, this would not fit into the instruction cache. */
+#pragma unroll 1
+			for (int first = 0; first < COLUMN<Value>; first += B::N) {
 				visit_four<B, RAYS>(foot, climb, tile, apart, first, voxels);
+				voxels.template rotate<B::N>();
+			}
 		} else {
 #pragma unroll 1
 			for (int first = 0; first < COLUMN<Value>; first += B::N)
@@ -186,7 +189,7 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	near->kind = UNSEEN;
 	if (lanes_of(k, s.low, s.n) != s.axis[0])
 		return;
-	near_block(s, k, first, 1 << 16, 1, near);
+	near_block(s, k, first, MOST_SIDE, 1, near);
 	const float rate = 1 / near->df, lower = near->lower != 0 ? rate : 1;
 	set_pitch(s, (near->ua - near->uf * rate * near->da) * rate,
 		(near->va - near->lower * near->vf * rate * near->da) * lower, near);
@@ -204,7 +207,7 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
 	visit_block<Value, COLUMN<Value>>(
 		s, near, (int *)memory,
 		[&](int view, const int first[3], Near *to) { set_near(s, view, first, to); },
-		[&](const Near &v, int *tile, float dx, float dy, const Mine<Value> &voxels) {
+		[&](const Near &v, int *tile, float dx, float dy, Mine<Value> &voxels) {
 			visit_view<RAYS, Value>(s, v, tile, dx, dy, voxels);
 		},
 		[&](const Near &v, int *image, const Line &line, float dx, float dy) {

@@ -203,8 +203,9 @@ static tomos_status back_slice(tomos_backend *backend, const Slices *s, bool fan
 	return TOMOS_OK;
 }
 
-/* From `outside`, where that has the order of `inside`, or else from a transposed copy. */
-static tomos_status bring(tomos_backend *backend, const Transposed *t, const float **from)
+/* The data of `outside` in the order of `inside`: themselves, if that is their order, or else a
+ * transposed copy. */
+static tomos_status reordered(tomos_backend *backend, const Transposed *t, const float **from)
 {
 	const bool same =
 		t->slices == 1 && t->pitch == 1 && t->sj == 1 && t->sk == t->nj && t->margin == 0;
@@ -228,7 +229,7 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 		backend, SCRATCH_ROWS, y.pitch * s.pitch * y.nk, &y.inside, "rows of slices"));
 	s.quads = (int)(x.pitch / unit);
 	s.to = forward ? y.inside : x.inside;
-	TRY(bring(backend, forward ? &x : &y, &s.from));
+	TRY(reordered(backend, forward ? &x : &y, &s.from));
 	if (four)
 		TRY(launch(backend, what, &s, fan));
 	else

@@ -32,88 +32,123 @@ Near;
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* Length of a footprint in coordinate f / depth at a voxel, in pixels. */
-static __host__ __device__ inline double footprint_length(
-	const double f[4], const double d[4], double at, double depth)
-{
-	double wide = 0, square = 0;
-	for (int a = 0; a < 3; a++) {
-		const double edge = fabs(f[a] - at * d[a]) / depth;
-		wide = fmax(wide, edge);
-		square += edge * edge;
-	}
-	return wide + fmin(sqrt(fmax(square - wide * wide, 0.0)), wide);
-}
-
 /* Projection of a block, in pixels: range of centres and length of the longest footprint; the least
  * depth. */
 typedef struct {
-	double low[2], high[2], length[2], depth;
+	double low[2], high[2], depth;
+	float length[2];
 } Seen;
 
-/* Columns of voxels count as whole, also beyond the box. */
-static __device__ Seen seen_by(const Footprints &s, const KernelView *k, const double corner[3])
+/* The changes of U or V and of D along the edges of a voxel. */
+typedef struct {
+	float f[3], d[3];
+} Change;
+
+static __device__ __forceinline__ Change change_of(const double f[4], const double d[4])
 {
-	Seen seen = {{1e9, 1e9}, {-1e9, -1e9}, {0, 0}, 1e300};
+	return Change{
+		{(float)f[0], (float)f[1], (float)f[2]}, {(float)d[0], (float)d[1], (float)d[2]}};
+}
+
+/* Length of a footprint at pixel p, where 1 / D is `rate`. */
+static __device__ __forceinline__ float footprint_length(const Change &c, float p, float rate)
+{
+	const float x = fabsf(fmaf(-p, c.d[0], c.f[0])), y = fabsf(fmaf(-p, c.d[1], c.f[1])),
+		    z = fabsf(fmaf(-p, c.d[2], c.f[2]));
+	const float larger = fmaxf(x, y), one = fminf(x, y), two = fminf(larger, z),
+		    wide = fmaxf(larger, z);
+	return rate * (wide + fminf(length_nearly(fmaf(one, one, fmaf(two, two, 1e-30f))), wide));
+}
+
+/* Adds a corner of the block at which U, V and D are these. */
+static __device__ __forceinline__ void see_corner(
+	const double form[3], const Change change[2], Seen *seen)
+{
+	const double rate = inverse_double(form[2]);
+	seen->depth = fmin(seen->depth, form[2]);
+#pragma unroll
+	for (int c = 0; c < 2; c++) {
+		const double p = form[c] * rate;
+		seen->low[c] = fmin(seen->low[c], p);
+		seen->high[c] = fmax(seen->high[c], p);
+		seen->length[c] =
+			fmaxf(seen->length[c], footprint_length(change[c], (float)p, (float)rate));
+	}
+}
+
+/* Columns of voxels count as whole, also beyond the box. Loops are unrolled, so that nothing is in
+ * local memory. */
+static __device__ __forceinline__ Seen seen_by(
+	const Footprints &s, const KernelView *k, const double corner[3])
+{
+	Seen seen = {{1e9, 1e9}, {-1e9, -1e9}, 1e300, {0, 0}};
+	const Change change[2] = {change_of(k->column, k->depth), change_of(k->row, k->depth)};
+	const double *const forms[3] = {k->column, k->row, k->depth};
+	double at[3], by[3][3];
+#pragma unroll
+	for (int f = 0; f < 3; f++)
+		at[f] = footprint_affine(forms[f], corner);
+#pragma unroll
+	for (int j = 0; j < 3; j++) {
+		const int a = s.axis[j];
+		const double more = j == 2 ? s.size[j] - 1 : more_of(s, j, corner[a]);
+#pragma unroll
+		for (int f = 0; f < 3; f++)
+			by[f][j] = more * forms[f][a];
+	}
+#pragma unroll
 	for (int i = 0; i < 8; i++) { /* extremes are at the corners */
-		double at[3] = {corner[0], corner[1], corner[2]};
-		for (int j = 0; j < 3; j++) {
-			const int a = s.axis[j];
-			if (i >> j & 1)
-				at[a] = j == 2 ? at[a] + s.size[j] - 1 : last_of(s, j, at[a]);
-		}
-		const double depth = footprint_affine(k->depth, at);
-		seen.depth = fmin(seen.depth, depth);
-		for (int c = 0; c < 2; c++) {
-			const double *f = c ? k->row : k->column;
-			const double p = footprint_affine(f, at) / depth;
-			seen.low[c] = fmin(seen.low[c], p);
-			seen.high[c] = fmax(seen.high[c], p);
-			seen.length[c] =
-				fmax(seen.length[c], footprint_length(f, k->depth, p, depth));
-		}
+		double form[3];
+#pragma unroll
+		for (int f = 0; f < 3; f++)
+			form[f] = at[f] + ((i & 1 ? by[f][0] : 0) + (i & 2 ? by[f][1] : 0)) +
+				  (i & 4 ? by[f][2] : 0);
+		see_corner(form, change, &seen);
 	}
 	for (int c = 0; c < 2; c++) /* rounding of float, and lengths between the corners */
-		seen.length[c] = seen.length[c] * 1.0005 + 2e-5;
+		seen.length[c] = fmaf(seen.length[c], 1.0005f, 2e-5f);
 	return seen;
 }
 
-/* Axes by the length of a voxel's edge along them at pixel p, the longest first. */
-static __device__ int longest_edge(const double f[4], const double d[4], double p)
+/* The axis along which the edge of a voxel appears longest at pixel p. */
+static __device__ __forceinline__ int longest_edge(const double f[4], const double d[4], double p)
 {
-	int longest = 0;
-	for (int a = 1; a < 3; a++)
-		if (fabs(f[a] - p * d[a]) > fabs(f[longest] - p * d[longest]))
-			longest = a;
-	return longest;
+	const double x = fabs(f[0] - p * d[0]), y = fabs(f[1] - p * d[1]),
+		     z = fabs(f[2] - p * d[2]);
+	return z > fmax(x, y) ? 2 : y > x ? 1 : 0;
 }
 
 /* Whether that edge is longer than both others together at pixel p; sign: its sign. */
-static __device__ bool is_plain(
+static __device__ __forceinline__ bool is_plain(
 	const double f[4], const double d[4], double p, int longest, double *sign)
 {
-	double others = 0, edge = f[longest] - p * d[longest];
-	for (int a = 0; a < 3; a++)
-		if (a != longest)
-			others += (f[a] - p * d[a]) * (f[a] - p * d[a]);
+	const int b = (longest + 1) % 3, c = (longest + 2) % 3;
+	const double edge = f[longest] - p * d[longest], y = f[b] - p * d[b], z = f[c] - p * d[c];
 	const bool same = edge * *sign >= 0;
 	*sign = edge;
-	return same && others * 1.002 < edge * edge;
+	return same && (y * y + z * z) * 1.002 < edge * edge;
 }
 
-/* pixel: that which positions are relative to. Returns whether shapes are plain. */
-static __device__ bool set_edges(const double f[4], const KernelView *k, double low, double high,
-	double pixel, double rate, Edges *to)
+/* Whether shapes are plain between two pixels. */
+static __device__ __forceinline__ bool are_plain(
+	const double f[4], const double d[4], double low, double high, int longest)
 {
-	const int longest = longest_edge(f, k->depth, 0.5 * (low + high));
 	double sign = 0;
+	return is_plain(f, d, low, longest, &sign) && is_plain(f, d, high, longest, &sign);
+}
+
+/* pixel: that which positions are relative to. */
+static __device__ __forceinline__ Edges edges_of(
+	const double f[4], const KernelView *k, int longest, double pixel, double rate)
+{
+	Edges to;
+#pragma unroll
 	for (int i = 0; i < 3; i++) {
 		const int a = (longest + i) % 3;
-		to->f[i] = (float)(0.5 * rate * (f[a] - pixel * k->depth[a]));
-		to->d[i] = (float)(0.5 * rate * k->depth[a]);
+		to.f[i] = (float)(0.5 * rate * (f[a] - pixel * k->depth[a]));
+		to.d[i] = (float)(0.5 * rate * k->depth[a]);
 	}
-	return is_plain(f, k->depth, low, longest, &sign) &&
-	       is_plain(f, k->depth, high, longest, &sign);
+	return to;
 }
 
 static __device__ __forceinline__ Affine affine_of(const Footprints &s, const double f[4],
@@ -144,25 +179,28 @@ static __device__ double first_share(int kind, int c, double p)
 	return rint(fmin(fmax(p, -1e6), 1e6) - (n % 2 ? 0 : 0.5)) - (n - 1) / 2;
 }
 
-/* Rows and columns of the tile, and whether the block meets the view. each: as for upright
- * detectors. */
+/* Rows and columns of the tile, and whether the block meets the view. each: columns of a tile begin
+ * at its multiples, a power of two. */
 static __device__ void set_tile(const Footprints &s, const Seen &seen, int pitch, int each, Near *v)
 {
 	double first[2], size[2];
 	for (int c = 0; c < 2; c++) {
 		first[c] = first_share(v->kind, c, seen.low[c] - 1e-3);
 		if (c == 0)
-			first[c] = floor(first[c] / each) * each;
+			first[c] = (double)((int)first[c] & -each);
 		size[c] = first_share(v->kind, c, seen.high[c] + 1e-3) + share_pixels(v->kind, c) -
 			  first[c];
 	}
-	v->column = (int)first[0];
-	v->row = (int)first[1];
 	v->columns = (int)fmin(size[0], (double)pitch);
 	v->rows = (int)fmin(size[1], (double)s.tile_rows);
 	v->pitch = pitch;
-	if (size[1] > s.tile_rows || size[0] > pitch || !(seen.depth > 0))
+	if (size[1] > s.tile_rows || size[0] > pitch || !(seen.depth > 0) ||
+		(s.tile_area > 0 && size[0] * size[1] > s.tile_area))
 		v->kind = DIRECT;
+	/* Columns of voxels that end beside the source may be seen from far outside the detector;
+	 * floats relative to such a pixel would have too few digits. */
+	v->column = (int)(v->kind < 0 ? seen_position(first[0], s.columns) : first[0]);
+	v->row = (int)(v->kind < 0 ? seen_position(first[1], s.rows) : first[1]);
 	const double reach[2] = {0.5 * seen.length[0] + 0.5, 0.5 * seen.length[1] + 0.5};
 	if (seen.depth > 0 &&
 		(seen.high[0] + reach[0] < 0 || seen.low[0] - reach[0] > s.columns - 1 ||
@@ -177,14 +215,16 @@ static __device__ __noinline__ void near_block(
 	const double at[3] = {(double)(s.low[0] + first[0]), (double)(s.low[1] + first[1]),
 		(double)(s.low[2] + first[2])};
 	const Seen seen = seen_by(s, k, at);
-	const double rate = 1 / footprint_affine(k->depth, at);
+	const double rate = inverse_double(footprint_affine(k->depth, at));
+	const int across = longest_edge(k->column, k->depth, 0.5 * (seen.low[0] + seen.high[0])),
+		  along = longest_edge(k->row, k->depth, 0.5 * (seen.low[1] + seen.high[1]));
 	Near v = {.scale = scale_of(s.weighting, k, rate)};
-	const bool across = set_edges(k->column, k, seen.low[0], seen.high[0], 0, rate, &v.across),
-		   along = set_edges(k->row, k, seen.low[1], seen.high[1], 0, rate, &v.along);
-	v.kind = share_kind((float)seen.length[0], (float)seen.length[1], across, along);
+	v.kind = share_kind(seen.length[0], seen.length[1],
+		are_plain(k->column, k->depth, seen.low[0], seen.high[0], across),
+		are_plain(k->row, k->depth, seen.low[1], seen.high[1], along));
 	set_tile(s, seen, pitch, each, &v);
-	set_edges(k->column, k, seen.low[0], seen.high[0], v.column, rate, &v.across);
-	set_edges(k->row, k, seen.low[1], seen.high[1], v.row, rate, &v.along);
+	v.across = edges_of(k->column, k, across, v.column, rate);
+	v.along = edges_of(k->row, k, along, v.row, rate);
 	v.u = affine_of(s, k->column, k, at, v.column, rate);
 	v.v = affine_of(s, k->row, k, at, v.row, rate);
 	v.d = Affine{(float)(k->depth[s.axis[0]] * rate), (float)(k->depth[s.axis[1]] * rate),

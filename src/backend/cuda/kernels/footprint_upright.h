@@ -37,55 +37,58 @@ typedef struct {
 	double reach, half;              /* at most, of columns and of the narrow box of rows */
 } Seen;
 
-static __device__ Seen seen_by(const Footprints &s, const KernelView *k, const double corner[3])
+static __device__ Seen seen_by(
+	const Footprints &s, const KernelView *k, const double corner[3], const FootprintHalf &half)
 {
 	Seen seen = {1e9, -1e9, 1e9, -1e9, 1e9, -1e9, 0, 0};
-	const FootprintHalf half = footprint_half(k, 0);
+	const int a = s.axis[0], b = s.axis[1];
+	const double more[2] = {more_of(s, 0, corner[a]), more_of(s, 1, corner[b])};
+	const double u0 = footprint_affine(k->column, corner),
+		     v0 = footprint_affine(k->row, corner) - 0.5 * k->row[2],
+		     d0 = footprint_affine(k->depth, corner), high = s.size[2] * k->row[2];
 	double nearest = 1e300, across = 0, along = 0;
+#pragma unroll
 	for (int i = 0; i < 4; i++) { /* extremes are at the corners */
-		double at[3] = {corner[0], corner[1], corner[2] - 0.5};
-		for (int j = 0; j < 2; j++)
-			if (i >> j & 1)
-				at[s.axis[j]] = last_of(s, j, corner[s.axis[j]]);
-		const double depth = footprint_affine(k->depth, at),
-			     u = footprint_affine(k->column, at);
-		const double lower = kernel_row_depth(k, depth), climb = k->row[2] / lower;
-		const double v = footprint_affine(k->row, at), end = v + s.size[2] * k->row[2];
-		const double column = u / depth + 0.5;
-		seen.left = fmin(seen.left, column);
-		seen.right = fmax(seen.right, column);
-		seen.bottom = fmin(seen.bottom, v / lower + 0.5);
-		seen.top = fmax(seen.top, end / lower + 0.5);
-		seen.slow = fmin(seen.slow, climb);
-		seen.fast = fmax(seen.fast, climb);
+		const double x = i & 1 ? more[0] : 0, y = i & 2 ? more[1] : 0;
+		const double depth = d0 + x * k->depth[a] + y * k->depth[b],
+			     u = u0 + x * k->column[a] + y * k->column[b],
+			     v = v0 + x * k->row[a] + y * k->row[b], end = v + high;
+		const double rate = inverse_double(depth), lower = kernel_row_depth(k, depth),
+			     slower = kernel_row_depth(k, rate);
+		seen.left = fmin(seen.left, u * rate + 0.5);
+		seen.right = fmax(seen.right, u * rate + 0.5);
+		seen.bottom = fmin(seen.bottom, v * slower + 0.5);
+		seen.top = fmax(seen.top, end * slower + 0.5);
+		seen.slow = fmin(seen.slow, k->row[2] * slower);
+		seen.fast = fmax(seen.fast, k->row[2] * slower);
 		nearest = fmin(nearest, depth);
 		across = fmax(across, fabs(k->column[0] * depth - u * k->depth[0]) +
 					      fabs(k->column[1] * depth - u * k->depth[1]));
 		along = fmax(along, fmax(fabs(half.flat * lower - half.bent * v),
 					    fabs(half.flat * lower - half.bent * end)));
 	}
-	const double lower = kernel_row_depth(k, nearest);
-	seen.reach = 0.5 * across / (nearest * nearest);
-	seen.half = along / (lower * lower);
+	const double rate = inverse_double(nearest), lower = kernel_row_depth(k, rate);
+	seen.reach = 0.5 * across * rate * rate;
+	seen.half = along * lower * lower;
 	return seen;
 }
 
 /* first: the corner, from the first voxel of the box; each: columns of a tile begin at its
- * multiples. */
+ * multiples, a power of two. */
 static __device__ __noinline__ void near_block(
 	const Footprints &s, const KernelView *k, const int first[3], int pitch, int each, Near *to)
 {
 	const int a = s.axis[0], b = s.axis[1];
 	const double at[3] = {(double)(s.low[0] + first[0]), (double)(s.low[1] + first[1]),
 		(double)(s.low[2] + first[2])};
-	const Seen seen = seen_by(s, k, at);
+	const FootprintHalf half = footprint_half(k);
+	const Seen seen = seen_by(s, k, at, half);
 	const double near = 1e-3; /* rounding of float */
 	const double limit = 1e6, left = fmax(fmin(seen.left - seen.reach, limit), -limit) - near;
 	const double bottom = fmax(fmin(seen.bottom - seen.half, limit), -limit) - near;
 	/* Samples of a span begin less than two rows before its first boundary. */
-	const double column = floor(left / each) * each, row = floor(bottom) - 2;
+	const double column = (double)((int)floor(left) & -each), row = floor(bottom) - 2;
 	const double depth = footprint_affine(k->depth, at), bend = KERNEL_FANS(k) ? 0 : 1;
-	const FootprintHalf half = footprint_half(k, row);
 	Near v = {.uf = (float)(footprint_affine(k->column, at) - column * depth),
 		.ua = (float)(k->column[a] - column * k->depth[a]),
 		.ub = (float)(k->column[b] - column * k->depth[b]),
@@ -96,7 +99,7 @@ static __device__ __noinline__ void near_block(
 		.df = (float)depth,
 		.da = (float)k->depth[a],
 		.db = (float)k->depth[b],
-		.flat = (float)half.flat,
+		.flat = (float)(half.flat - row * half.bent),
 		.bent = (float)half.bent,
 		.shape = (float)half.shape,
 		.lower = (float)bend,

@@ -102,11 +102,12 @@ template <int OFFSET> static __device__ __forceinline__ void add_shared(unsigned
 }
 
 /* A sample of a ray adds to a tile, rays that are rotations of it to the rotated tiles. */
-template <class Tile, int A, int AT, int PARTS>
+template <class Tile, int A, int PLANE, int PARTS>
 static __device__ __forceinline__ void add_sample(
 	const Sample &sample, const float (&plain)[PARTS], const float (&value)[PARTS])
 {
-	constexpr int SB = 4 * Tile::stride(across_of(A)), SE = 4 * Tile::stride(along_of(A));
+	constexpr int AT = 4 * PLANE * Tile::stride(A), SB = 4 * Tile::stride(across_of(A)),
+		      SE = 4 * Tile::stride(along_of(A));
 	static_assert(PARTS == 1 || PARTS == 2);
 	const auto add = [&](auto part) {
 		constexpr int K = decltype(part)::VALUE, TO = AT + 4 * K * Tile::SIZE;
@@ -146,33 +147,53 @@ static __device__ __forceinline__ void add_ray(const Scatter &s, const Seen &see
 	}
 	Path path = path_of<Tile, A>(seen, place, size);
 	path.planes = any ? path.planes : 0;
-	each_sample<Tile, A>(path, memory, [&](const Sample &sample, auto ahead) {
-		add_sample<Tile, A, decltype(ahead)::VALUE>(sample, plain, value);
+	each_sample<Tile, A>(path, memory, [&](const Sample &sample, auto plane, unsigned has) {
+		if (has)
+			add_sample<Tile, A, decltype(plane)::VALUE>(sample, plain, value);
 	});
 }
+
+/* Voxels along z of a thread: eight lanes are along x, four along E, so that few share a bank. */
+template <class Tile> struct Run {
+	static constexpr int E = Tile::E, WIDE = LANES / 4, ACROSS = Tile::size(0) / WIDE,
+			     DOWN = E == 1 ? (Tile::size(1) + 3) / 4 : Tile::size(1),
+			     LENGTH = E == 1 ? Tile::size(2) : (Tile::size(2) + 3) / 4,
+			     COUNT = Tile::PARTS * DOWN * ACROSS * LANES;
+	static_assert(Tile::size(0) % WIDE == 0);
+	int x, y, z, part;
+
+	__device__ __forceinline__ Run(int i)
+	{
+		const int lane = i % LANES, group = i / LANES, row = group / ACROSS % DOWN;
+		x = group % ACROSS * WIDE + lane % WIDE;
+		y = E == 1 ? row * 4 + lane / WIDE : row;
+		z = E == 1 ? 0 : lane / WIDE * LENGTH;
+		part = group / ACROSS / DOWN;
+	}
+};
 
 /* Adds the sums to the volume and clears them. Bounds are applied when all views are added. */
 template <class Tile>
 static __device__ __forceinline__ void flush(
 	const Scatter &s, int *tile, const Own &own, float unit, bool last)
 {
-	constexpr int X = Tile::size(0), Y = Tile::size(1), Z = Tile::size(2);
 	const Tiles &t = s.tiles;
 	VoxelUpdate update = s.update;
 	update.with.low = last ? update.with.low : -INFINITY;
 	update.with.high = last ? update.with.high : INFINITY;
-	for (int i = threadIdx.x; i < Tile::PARTS * X * Y; i += Tile::THREADS) {
-		const int part = i / (X * Y), j = i % (X * Y);
-		const bool across = part * t.quarters % 2 != 0; /* y: voxels follow each other */
-		const int x = across ? j / Y : j % X, y = across ? j % Y : j / X;
-		if (x >= own.size[0] || y >= own.size[1])
+	for (int i = threadIdx.x; i < Run<Tile>::COUNT; i += Tile::THREADS) {
+		const Run<Tile> run(i);
+		if (run.x >= own.size[0] || run.y >= own.size[1])
 			continue;
-		const int2 at = rotated(&t, part, own.first[0] + x, own.first[1] + y);
-		const bool owns = is_own<Tile::PARTS>(&t, part, own.first[0] + x, own.first[1] + y);
-		int *sums = tile + part * Tile::SIZE + Tile::at(x, y, 0);
-		float *to = s.volume + ((int64_t)own.first[2] * t.n[1] + at.y) * t.n[0] + at.x;
-		update_voxels<Z, 2>(
-			update, to, (int64_t)t.n[0] * t.n[1], owns ? own.size[2] : 0, [&](int k) {
+		const int x = own.first[0] + run.x, y = own.first[1] + run.y;
+		const int2 at = rotated(&t, run.part, x, y);
+		const bool owns = is_own<Tile::PARTS>(&t, run.part, x, y);
+		int *sums = tile + run.part * Tile::SIZE + Tile::at(run.x, run.y, run.z);
+		float *to = s.volume + ((int64_t)(own.first[2] + run.z) * t.n[1] + at.y) * t.n[0] +
+			    at.x;
+		const int length = min((int)Run<Tile>::LENGTH, own.size[2] - run.z);
+		update_voxels<Run<Tile>::LENGTH, 2>(
+			update, to, (int64_t)t.n[0] * t.n[1], owns ? length : 0, [&](int k) {
 				const int sum = sums[k * Tile::stride(2)];
 				sums[k * Tile::stride(2)] = 0;
 				return (float)sum * unit;
@@ -205,11 +226,6 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
 
 /* ---- which views ----------------------------------------------------------------------------- */
 
-static double form_at(const double f[4], const double at[3])
-{
-	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
-}
-
 /* Of a voxel in a view, for rays along a: pixels per voxel along b and e, and their product as an
  * area; the depth; the distance from the source along a; whether a may be its ray's axis. */
 typedef struct {
@@ -220,8 +236,8 @@ typedef struct {
 static Density density_at(const KernelView *k, const double at[3], int a)
 {
 	const int b = across_of(a), e = along_of(a);
-	const double depth = form_at(k->depth, at), column = form_at(k->column, at) / depth,
-		     row = form_at(k->row, at) / depth;
+	const double depth = affine(k->depth, at), column = affine(k->column, at) / depth,
+		     row = affine(k->row, at) / depth;
 	double u[3], v[3], d[3];
 	for (int i = 0; i < 3; i++) {
 		u[i] = (k->column[i] - column * k->depth[i]) / depth;
@@ -290,7 +306,7 @@ template <class Tile> static tomos_status run_tiles(tomos_backend *backend, Scat
 
 /* Tiles of rays of one view, and of two views that are rotations of each other. */
 template <int AXES, int PARTS> struct Sizes {
-	static constexpr int T = PARTS == 1 ? 32 : 24, S = AXES != ALL ? 30 : PARTS == 1 ? 32 : 26;
+	static constexpr int T = PARTS == 1 ? 32 : 24, S = AXES != ALL || PARTS == 1 ? 30 : 26;
 	typedef Tile<T, S, 32, 1, 4, AXES, PARTS, PARTS> Large;
 	typedef Tile<16, AXES == ALL ? 16 : 14, 8, PARTS == 1 ? 4 : 2, 4, AXES, PARTS, PARTS> Small;
 };

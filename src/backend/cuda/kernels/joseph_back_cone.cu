@@ -19,6 +19,7 @@
  * Parallel beams with rays in sheets (laminography too) have e = 0; there the row changes by
  * `rise` per detector column instead. Along z, voxels are processed in spans (Rows in points.h).
  */
+#include "backend/cuda/kernels/affine.h"
 #include "backend/cuda/kernels/points.h"
 #include "backend/cuda/kernels/upright.h"
 
@@ -97,11 +98,6 @@ static __global__ void make_images(
 }
 
 /* ---- back ------------------------------------------------------------------------------------ */
-
-static __device__ double affine(const double f[4], double x, double y, double z)
-{
-	return f[0] * x + f[1] * y + f[2] * z + f[3];
-}
 
 /* Dominant axis of all sheets that voxels of the block can meet, or MIXED. If the first and the
  * last sheet have the same axis and are less than 90 degrees apart, all between them have it. */

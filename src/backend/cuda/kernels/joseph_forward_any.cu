@@ -86,24 +86,41 @@ static __global__ void add_sums(const __grid_constant__ Gather g)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
+/* The voxels of a tile in the order in which threads copy them: eight lanes along axis C, along
+ * which voxels follow each other in memory, and four along E, which are in different banks. */
+template <class Tile, int C> struct Cells {
+	static constexpr int E = Tile::E != C ? Tile::E : 1 - C, D = 3 - C - E, WIDE = LANES / 4,
+			     ACROSS = (Tile::size(C) + WIDE - 1) / WIDE,
+			     UP = (Tile::size(E) + 3) / 4,
+			     COUNT = ACROSS * UP * Tile::size(D) * LANES;
+
+	static __device__ __forceinline__ int3 at(int i)
+	{
+		const int lane = i % LANES, group = i / LANES;
+		int cell[3];
+		cell[C] = group % ACROSS * WIDE + lane % WIDE;
+		cell[E] = group / ACROSS % UP * 4 + lane / WIDE;
+		cell[D] = group / (ACROSS * UP);
+		return make_int3(cell[0], cell[1], cell[2]);
+	}
+};
+
 /* Copies the voxels of the tile rotated i times, next to those of the tile itself. */
-template <class Tile>
+template <class Tile, int C>
 static __device__ __forceinline__ void load_voxels(
 	const Gather &g, const Own &own, int i, float *tile)
 {
-	constexpr int X = Tile::size(0), Y = Tile::size(1), Z = Tile::size(2),
-		      FLOATS = Tile::BYTES / sizeof(float);
+	constexpr int FLOATS = Tile::BYTES / sizeof(float);
 	const Tiles &s = g.tiles;
-	const bool across = i * s.quarters % 2 != 0; /* voxels along y follow each other */
 #pragma unroll 4
-	for (int j = threadIdx.x; j < X * Y * Z; j += Tile::THREADS) {
-		const int x = across ? j / Y % X : j % X, y = across ? j % Y : j / X % Y,
-			  z = j / (X * Y);
-		const int2 at = rotated(&s, i, own.first[0] + x, own.first[1] + y);
-		if (x < own.size[0] && y < own.size[1] && z < own.size[2] &&
-			is_own<Tile::PARTS>(&s, i, own.first[0] + x, own.first[1] + y))
-			tile[FLOATS * Tile::at(x, y, z) + i] =
-				g.volume[((int64_t)(own.first[2] + z) * s.n[1] + at.y) * s.n[0] +
+	for (int j = threadIdx.x; j < Cells<Tile, C>::COUNT; j += Tile::THREADS) {
+		const int3 of = Cells<Tile, C>::at(j);
+		const int x = own.first[0] + of.x, y = own.first[1] + of.y;
+		const int2 at = rotated(&s, i, x, y);
+		if (of.x < own.size[0] && of.y < own.size[1] && of.z < own.size[2] &&
+			is_own<Tile::PARTS>(&s, i, x, y))
+			tile[FLOATS * Tile::at(of.x, of.y, of.z) + i] =
+				g.volume[((int64_t)(own.first[2] + of.z) * s.n[1] + at.y) * s.n[0] +
 					 at.x];
 	}
 }
@@ -119,7 +136,10 @@ static __device__ __forceinline__ void load_tile(const Gather &g, const Own &own
 	__syncthreads();
 #pragma unroll
 	for (int i = 0; i < Tile::PARTS; i++)
-		load_voxels<Tile>(g, own, i, (float *)memory);
+		if (i * g.tiles.quarters % 2 != 0)
+			load_voxels<Tile, 1>(g, own, i, (float *)memory);
+		else
+			load_voxels<Tile, 0>(g, own, i, (float *)memory);
 	if (Tile::PARTS > 1)
 		return;
 	__syncthreads();
@@ -133,7 +153,7 @@ static __device__ __forceinline__ void load_tile(const Gather &g, const Own &own
 	}
 }
 
-/* A voxel of two or four rotated tiles, or the value and the slope of a line. */
+/* A voxel of two or four rotated tiles. */
 template <int OFFSET>
 static __device__ __forceinline__ void load_shared(unsigned at, float (&voxel)[2])
 {
@@ -150,42 +170,65 @@ static __device__ __forceinline__ void load_shared(unsigned at, float (&voxel)[4
 		: "r"(at), "n"(OFFSET));
 }
 
-/* Adds a sample to the sums of rays that are rotations of each other. SB, SE: from a voxel to the
- * next one along b and e. */
-template <int AT, int SB, int SE, int PARTS>
-static __device__ __forceinline__ void add_sample(const Sample &sample, float (&sum)[PARTS])
-{
-	float here[PARTS], right[PARTS], up[PARTS], both[PARTS];
-	load_shared<AT>(sample.at, here);
-	load_shared<AT + SB>(sample.at, right);
-	load_shared<AT + SE>(sample.at, up);
-	load_shared<AT + SB + SE>(sample.at, both);
-	const float w_both = sample.right * sample.up, w_right = sample.right - w_both,
-		    w_up = sample.up - w_both, w_here = 1 - sample.right - w_up;
-#pragma unroll
-	for (int i = 0; i < PARTS; i++)
-		sum[i] += fmaf(w_both, both[i],
-			fmaf(w_up, up[i], fmaf(w_right, right[i], w_here * here[i])));
-}
+/* The sums of rays that are rotations of each other. SA, SB, SE: from a voxel to the next one along
+ * a, b and e. */
+template <int PARTS, int SA, int SB, int SE> struct Sums {
+	float sum[PARTS] = {};
 
-/* Of one ray: interpolates on two lines along e, and between them along b. */
-template <int AT, int SB, int SE>
-static __device__ __forceinline__ void add_sample(const Sample &sample, float (&sum)[1])
-{
-	float one[2], two[2];
-	load_shared<AT>(sample.at, one);
-	load_shared<AT + SB>(sample.at, two);
-	const float left = fmaf(sample.e, one[1], one[0]), right = fmaf(sample.e, two[1], two[0]);
-	sum[0] += fmaf(sample.right, right - left, left);
-}
+	template <int PLANE>
+	__device__ __forceinline__ void add(const Sample &sample, Constant<PLANE>, unsigned has)
+	{
+		constexpr int AT = PLANE * SA;
+		float here[PARTS], right[PARTS], up[PARTS], both[PARTS];
+		if (!has)
+			return;
+		load_shared<AT>(sample.at, here);
+		load_shared<AT + SB>(sample.at, right);
+		load_shared<AT + SE>(sample.at, up);
+		load_shared<AT + SB + SE>(sample.at, both);
+		const float w_both = sample.right * sample.up, w_right = sample.right - w_both,
+			    w_up = sample.up - w_both, w_here = 1 - sample.right - w_up;
+#pragma unroll
+		for (int i = 0; i < PARTS; i++)
+			sum[i] += fmaf(w_both, both[i],
+				fmaf(w_up, up[i], fmaf(w_right, right[i], w_here * here[i])));
+	}
+};
+
+/* Of one ray: interpolates on two lines along e, and between them along b. One predicate serves the
+ * loads and the sum; where it is false, lines are those of a sample before. They have registers
+ * from the beginning, since else these would be taken from the loops around. */
+template <int SA, int SB, int SE> struct Sums<1, SA, SB, SE> {
+	float sum[1] = {}, lines[4][4] = {};
+
+	template <int PLANE>
+	__device__ __forceinline__ void add(const Sample &sample, Constant<PLANE>, unsigned has)
+	{
+		float(&line)[4] = lines[PLANE];
+		asm("{\n\t"
+		    ".reg .pred p;\n\t"
+		    ".reg .f32 one, two;\n\t"
+		    "setp.ne.u32 p, %5, 0;\n\t"
+		    "@p ld.shared.v2.f32 {%1, %2}, [%6+%9];\n\t"
+		    "@p ld.shared.v2.f32 {%3, %4}, [%6+%10];\n\t"
+		    "fma.rn.f32 one, %7, %2, %1;\n\t"
+		    "fma.rn.f32 two, %7, %4, %3;\n\t"
+		    "sub.f32 two, two, one;\n\t"
+		    "fma.rn.f32 one, %8, two, one;\n\t"
+		    "@p add.f32 %0, %0, one;\n\t"
+		    "}"
+			: "+f"(sum[0]), "+f"(line[0]), "+f"(line[1]), "+f"(line[2]), "+f"(line[3])
+			: "r"(has), "r"(sample.at), "f"(sample.e), "f"(sample.right),
+			"n"(PLANE * SA), "n"(PLANE * SA + SB));
+	}
+};
 
 /* The ray of a pixel of those that may meet the tile. */
 template <class Tile, int A>
 static __device__ __forceinline__ void sum_ray(const Gather &g, const Seen &seen, const Cursor &at,
 	const int size[3], float scale, unsigned memory)
 {
-	constexpr int PARTS = Tile::PARTS, SB = (int)Tile::BYTES * Tile::stride(across_of(A)),
-		      SE = (int)Tile::BYTES * Tile::stride(along_of(A));
+	constexpr int PARTS = Tile::PARTS, BYTES = (int)Tile::BYTES;
 	const Place place = place_of<Tile>(seen, at);
 	int *to = g.sums + seen.first + place.at;
 	int own = 0; /* rays whose dominant axis is A, as bits */
@@ -197,13 +240,15 @@ static __device__ __forceinline__ void sum_ray(const Gather &g, const Seen &seen
 			own |= 1 << k;
 	Path path = path_of<Tile, A>(seen, place, size);
 	path.planes = own ? path.planes : 0;
-	float sum[PARTS] = {};
-	each_sample<Tile, A>(path, memory, [&](const Sample &sample, auto ahead) {
-		add_sample<decltype(ahead)::VALUE, SB, SE>(sample, sum);
+	Sums<PARTS, BYTES * Tile::stride(A), BYTES * Tile::stride(across_of(A)),
+		BYTES * Tile::stride(along_of(A))>
+		sums;
+	each_sample<Tile, A>(path, memory, [&](const Sample &sample, auto plane, unsigned has) {
+		sums.add(sample, plane, has);
 	});
 #pragma unroll
 	for (int k = 0; k < PARTS; k++) {
-		const int whole = __float2int_rn(sum[k] * scale);
+		const int whole = __float2int_rn(sums.sum[k] * scale);
 		if (own >> k & 1 && whole != 0)
 			atomicAdd(to + rotated_view<PARTS>(&g.tiles, seen, k), 4 * whole);
 	}
@@ -254,11 +299,16 @@ template <int AXES> struct Sizes<AXES, 4> {
 
 enum { FIXED_BYTES = 64 }; /* of shared memory, beside a tile */
 
+extern const CudaKernel cuda_joseph_forward_upright;
+
 /* Not for parallel rays of all axes, whose tiles would be copied twice. */
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	int *axes = notes_of<int>(notes);
-	return what->count > FEW_VIEWS && tiles_apply(what, axes) &&
+	return what->count > FEW_VIEWS &&
+	       !sheets_are_faster<Sizes<LEVEL, 1>::Large>(
+		       what, &cuda_joseph_forward_upright, Rows{0.3, 3, INFINITY, 0}) &&
+	       tiles_apply(what, axes) &&
 	       cuda_has_shared(tile_bytes<Sizes<LEVEL, 1>::Small>() + FIXED_BYTES) &&
 	       cuda_has_shared(tile_bytes<Sizes<UPRIGHT, 1>::Small>() + FIXED_BYTES) &&
 	       !(what->plan->rays.source == TOMOS_PARALLEL && *axes == (LEVEL | UPRIGHT));
@@ -334,8 +384,6 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 	}
 	return TOMOS_OK;
 }
-
-extern const CudaKernel cuda_joseph_forward_upright;
 
 /* Views that are rotations of each other. */
 template <int PARTS> static bool circle_applies(const ProjectRequest *what, CudaNotes *notes)

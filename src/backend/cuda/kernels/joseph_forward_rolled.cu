@@ -3,19 +3,15 @@
  * that is affine in row and column as well.
  *
  * Joseph's weights are products of those within a slice and those along z. A thread has one column
- * and four slices, which are the fastest axis of a transposed volume. Each slice is met by the rays
- * of the few rows within one slice of it, which are pr pixels apart. As a function of the position
- * of the ray, the sum over a slice is linear but for kinks where a ray passes the centre of a
- * pixel: the thread follows one ray, whose sums and their derivatives give those of all rows and
- * of its four slices, and adds kinks in the few planes where a pixel lies between the rays. A
- * second kernel interpolates along z.
+ * and eight slices (rolled.h). Each slice is met by the rays of the few rows within one slice of
+ * it, which are pr pixels apart. As a function of the position of the ray, the sum over a slice is
+ * linear but for kinks where a ray passes the centre of a pixel: the thread follows one ray, whose
+ * sums and their derivatives give those of all rows and of its eight slices, and adds kinks in the
+ * few planes where a pixel lies between the rays. A second kernel interpolates along z.
  */
 #include "backend/cuda/kernels/joseph_forward_rolled.h"
 
 enum {
-	TILE = 32,
-	GROUP = 4, /* neighbouring views of a block, whose rays meet nearly the same pixels */
-	ROWS = 2,
 	LEAST_SLICES = 8,
 	MOST_SLOTS = 9, /* in all passes */
 	HIGH = 8
@@ -32,13 +28,9 @@ typedef struct {
 	KernelGrid grid;
 	const KernelView *views;
 	int64_t count, columns, rows;
-	int na, nb;           /* pixels of the box */
-	int64_t low_a, low_b; /* first pixel of the box */
-	int64_t low, slices;  /* of this pass */
-	int quads, lanes;     /* number of float4, four slices each; quads per warp */
-	int slot;             /* first slot of this pass */
-	const float4 *from;   /* [b][a][quad] */
-	float4 *sums;         /* [slot of the pass][view][column][quad] */
+	RolledVolume volume;
+	int slot;     /* first slot of this pass */
+	float4 *sums; /* [slot of the pass][view][column][quad] */
 	float *to;
 } Rolled;
 
@@ -65,8 +57,8 @@ static __device__ Course course_of(const Rolled &s, const KernelView *k, double 
 	d[0] = fabs(d[0]) < 1e-12 * largest ? 0 : d[0];
 	d[1] = fabs(d[1]) < 1e-12 * largest ? 0 : d[1];
 	const int a = fabs(d[0]) >= fabs(d[1]) ? 0 : 1, b = 1 - a;
-	const double slope = d[b] / d[a], low_a = (double)(a ? s.low_b : s.low_a),
-		     low_b = (double)(a ? s.low_a : s.low_b);
+	const double slope = d[b] / d[a], low_a = (double)(a ? s.volume.low_b : s.volume.low_a),
+		     low_b = (double)(a ? s.volume.low_a : s.volume.low_b);
 	const double start_a = k->first[a] + column * k->u[a] - low_a,
 		     start_b = k->first[b] + column * k->u[b] - low_b;
 	return Course{start_b - start_a * slope, k->v[b] - k->v[a] * slope, slope,
@@ -76,11 +68,11 @@ static __device__ Course course_of(const Rolled &s, const KernelView *k, double 
 /* offset[slice][i]: how far the ray of the i-th row that meets a slice is from the one at p, the
  * lowest of all. Returns for how many i some slice has a row on the detector. */
 static __device__ int find_offsets(const Rolled &s, const KernelView *k, const Course &course,
-	int64_t slice, int64_t column, float offset[QUAD][SLOTS], double *p)
+	int64_t slice, int64_t column, float offset[SLICES][SLOTS], double *p)
 {
-	double row[QUAD], low = 1e300;
+	double row[SLICES], low = 1e300;
 	int slots = 0;
-	for (int j = 0; j < QUAD; j++) {
+	for (int j = 0; j < SLICES; j++) {
 		const double z = (double)(slice + j);
 		row[j] = first_row(k, z, (double)column) + s.slot;
 		for (int w = 0; w < SLOTS; w++) {
@@ -91,7 +83,7 @@ static __device__ int find_offsets(const Rolled &s, const KernelView *k, const C
 				slots = max(slots, w + 1);
 		}
 	}
-	for (int j = 0; j < QUAD; j++)
+	for (int j = 0; j < SLICES; j++)
 		for (int w = 0; w < SLOTS; w++)
 			offset[j][w] = (float)(course.pr * (row[j] + w) - low);
 	*p = course.p + low;
@@ -105,95 +97,52 @@ static __device__ int most_of_warp(int value)
 	return value;
 }
 
-/* What the threads of a view find together: its widest range of offsets, as the bits of a float,
- * and the distances between planes with kinks. */
-typedef struct {
-	int wide, up, down;
-} Steps;
-
-static __device__ void find_kinks(
-	const Course &course, int planes, float offset, Steps *steps, Kinks *kinks)
-{
-	enum { THREADS = TILE * ROWS };
-	const double turn = course.slope - floor(course.slope);
-	const int thread = threadIdx.y / GROUP * TILE + threadIdx.x;
-	Steps *own = &steps[threadIdx.y % GROUP];
-	if (thread == 0)
-		*own = Steps{0, planes, planes};
-	__syncthreads();
-	atomicMax(&own->wide, __float_as_int(offset));
-	__syncthreads();
-	const float wide = __int_as_float(own->wide);
-	Kinks s = {.wide = wide + 2 * KINK_SLACK,
-		.start = wide + KINK_SLACK,
-		.rate = (float)turn,
-		.rise = 4,
-		.fall = 4};
-	for (int n = 1 + thread; n < planes; n += THREADS) {
-		const double y = n * turn - floor(n * turn);
-		if (y < (double)s.wide)
-			atomicMin(&own->up, n);
-		if (1 - y < (double)s.wide)
-			atomicMin(&own->down, n);
-	}
-	__syncthreads();
-	s.up = own->up;
-	s.down = own->down;
-	if (s.up < planes)
-		s.rise = (float)(s.up * turn - floor(s.up * turn));
-	if (s.down < planes)
-		s.fall = (float)(1 + floor(s.down * turn) - s.down * turn);
-	if (thread == 0)
-		kinks[threadIdx.y % GROUP] = s;
-	__syncthreads();
-}
-
 /* Largest offset of the first slots. */
-static __device__ float most_of(const float offset[QUAD][SLOTS], int slots)
+static __device__ float most_of(const float offset[SLICES][SLOTS], int slots)
 {
 	float most = 0;
-	for (int j = 0; j < QUAD; j++)
+	for (int j = 0; j < SLICES; j++)
 		for (int w = 0; w < SLOTS; w++)
 			most = fmaxf(most, w < slots ? offset[j][w] : 0.f);
 	return most;
 }
 
 static __global__ void __launch_bounds__(TILE *GROUP *ROWS, 2)
-	rolled_slices(const __grid_constant__ Rolled s)
+	column_slices(const __grid_constant__ Rolled s)
 {
 	__shared__ Steps steps[GROUP];
 	__shared__ Kinks kinks[GROUP];
-	const int lane = threadIdx.x % s.lanes, rays = TILE / s.lanes;
-	const int quad = blockIdx.z * s.lanes + lane;
-	const int64_t column =
-		((int64_t)blockIdx.x * ROWS + threadIdx.y / GROUP) * rays + threadIdx.x / s.lanes;
-	const int64_t view = (int64_t)blockIdx.y * GROUP + threadIdx.y % GROUP;
-	const bool inside = quad < s.quads && column < s.columns && view < s.count;
+	const RolledThread t = rolled_thread();
+	const int64_t column = t.line, view = t.view;
+	const bool inside = column < s.columns && view < s.count;
 	const KernelView *k = &s.views[view < s.count ? view : 0];
 	const Course course = course_of(s, k, (double)column);
-	const int planes = course.along ? s.nb : s.na;
-	float offset[QUAD][SLOTS], sums[SLOTS][QUAD];
+	const int planes = course.along ? s.volume.nb : s.volume.na;
+	float offset[SLICES][SLOTS], sums[SLOTS][SLICES];
 	double p;
-	int slots = find_offsets(s, k, course, s.low + quad * QUAD, column, offset, &p);
+	int slots =
+		find_offsets(s, k, course, s.volume.low + blockIdx.z * SLICES, column, offset, &p);
 	slots = most_of_warp(inside ? slots : 0);
-	find_kinks(course, planes, most_of(offset, slots), steps, kinks);
+	find_kinks(course.slope, planes, most_of(offset, slots), steps, kinks);
 	if (!inside || slots == 0)
 		return;
-	const int line = s.na * s.quads;
-	const Lines lines = {s.from + quad, course.along ? s.quads : line,
-		course.along ? line : s.quads, course.along ? s.na : s.nb};
+	const Lines lines = rolled_lines(s.volume, blockIdx.z, course.along);
 	if (slots < SLOTS)
 		follow<SLOTS - 1>(
 			lines, kinks[threadIdx.y % GROUP], p, course.slope, planes, offset, sums);
 	else
 		follow<SLOTS>(
 			lines, kinks[threadIdx.y % GROUP], p, course.slope, planes, offset, sums);
+	const float m = course.weight;
 #pragma unroll
 	for (int w = 0; w < SLOTS; w++)
-		if (w < slots)
-			s.sums[((w * s.count + view) * s.columns + column) * s.quads + quad] =
-				make_float4(course.weight * sums[w][0], course.weight * sums[w][1],
-					course.weight * sums[w][2], course.weight * sums[w][3]);
+#pragma unroll
+		for (int h = 0; h < SLICES; h += QUAD)
+			if (w < slots)
+				s.sums[((w * s.count + view) * s.columns + column) *
+						s.volume.eights * 2 +
+					blockIdx.z * 2 + h / QUAD] = make_float4(m * sums[w][h],
+					m * sums[w][h + 1], m * sums[w][h + 2], m * sums[w][h + 3]);
 }
 
 /* ---- along z --------------------------------------------------------------------------------- */
@@ -208,17 +157,21 @@ static __global__ void __launch_bounds__(TILE *HIGH) rolled_rows(const __grid_co
 	for (int64_t view = blockIdx.z; view < s.count; view += gridDim.z) {
 		const KernelView *k = &s.views[view];
 		const double z = k->first[2] + (double)column * k->u[2] + (double)row * k->v[2];
+		const double n0 = floor(z) - (double)s.volume.low;
+		if (n0 < -1 || n0 >= (double)s.volume.slices)
+			continue;
 		float sum = 0;
 		for (int i = 0; i < 2; i++) {
 			const double slice = floor(z) + i, weight = 1 - fabs(z - slice);
 			const double w = (double)row - first_row(k, slice, (double)column) - s.slot;
-			const double n = slice - (double)s.low;
-			if (!(n >= 0 && n < (double)s.slices && w >= 0 && w < SLOTS))
+			const double n = slice - (double)s.volume.low;
+			if (!(weight > 0 && n >= 0 && n < (double)s.volume.slices && w >= 0 &&
+				    w < SLOTS))
 				continue;
 			const float *from =
 				(const float *)(s.sums +
 						(((int)w * s.count + view) * s.columns + column) *
-							s.quads) +
+							s.volume.eights * 2) +
 				(int)n;
 			sum = fmaf((float)weight, __ldg(from), sum);
 		}
@@ -228,7 +181,7 @@ static __global__ void __launch_bounds__(TILE *HIGH) rolled_rows(const __grid_co
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Whether the rays of a view stay in planes of constant z, and those of four slices in a pixel. */
+/* Whether the rays of a view stay in planes of constant z, and those of eight slices in a pixel. */
 static bool view_applies(const ProjectRequest *what, const KernelView *k, Notes *n)
 {
 	const double x = fabs(k->src[0]), y = fabs(k->src[1]), most = fmax(x, y);
@@ -238,11 +191,12 @@ static bool view_applies(const ProjectRequest *what, const KernelView *k, Notes 
 	if (!(fabs(k->src[2]) * way <= RAY_TOLERANCE * most) || !(fabs(k->v[2]) > 1e-3))
 		return false;
 	const double pr = fabs(k->v[b] - k->v[a] * k->src[b] / k->src[a]);
-	/* The rows of four slices, of which each has SLOTS from its first one on. */
-	const double rows = (double)(QUAD - 1) / fabs(k->v[2]) + (double)SLOTS;
+	/* The rows of eight slices, of which each has SLOTS from its first one on. */
+	const double rows = (double)(SLICES - 1) / fabs(k->v[2]) + (double)SLOTS;
 	const int slots = (int)ceil(2 / fabs(k->v[2]));
 	n->slots = n->slots > slots ? n->slots : slots;
-	return pr * rows <= 1 && n->slots <= MOST_SLOTS;
+	/* With rays further apart, kinks take longer than the rays. */
+	return pr * rows <= 0.7 && n->slots <= MOST_SLOTS;
 }
 
 static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -263,10 +217,8 @@ static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
 static tomos_status run_pass(tomos_backend *backend, const Rolled *s)
 {
 	cudaStream_t stream = device_of(backend)->stream;
-	const int wide = TILE / s->lanes;
-	const dim3 blocks(cuda_blocks(s->columns, wide * ROWS, 1 << 30),
-		cuda_blocks(s->count, GROUP, 65535), cuda_blocks(s->quads, s->lanes, 65535));
-	rolled_slices<<<blocks, dim3(TILE, GROUP * ROWS), 0, stream>>>(*s);
+	column_slices<<<rolled_blocks(s->columns, s->count, s->volume.eights),
+		dim3(TILE, GROUP * ROWS), 0, stream>>>(*s);
 	CUDA_LAUNCHED("projecting slices");
 	rolled_rows<<<dim3(cuda_blocks(s->columns, TILE, 1 << 30),
 			      cuda_blocks(s->rows, HIGH, 65535), cuda_blocks(s->count, 1, 65535)),
@@ -275,29 +227,13 @@ static tomos_status run_pass(tomos_backend *backend, const Rolled *s)
 	return TOMOS_OK;
 }
 
-/* Views of a pass: as many as fit into scratch memory; a multiple of the views of a block. */
-static int64_t views_of_pass(const tomos_backend *backend, const Rolled *s)
+static tomos_status run_slices(tomos_backend *backend, const Notes *n, Rolled s)
 {
-	const int64_t view = (int64_t)SLOTS * s->columns * s->quads * QUAD;
-	const int64_t most = device_of(backend)->slices_most / view / GROUP * GROUP;
-	return min64(max64(most, GROUP), min64(s->count, GROUP * (int64_t)65535));
-}
-
-static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what, const Notes *n,
-	const HatSlices *l, Rolled s)
-{
-	Transposed x = transposed_volume(what, l, s.low, s.slices, QUAD);
-	TRY(cuda_scratch(backend, SCRATCH_REORDERED, x.pitch * x.nj * x.nk, &x.inside, "slices"));
-	s.quads = (int)(x.pitch / QUAD);
-	for (s.lanes = 1; s.lanes < s.quads && s.lanes < TILE;)
-		s.lanes *= 2;
-	s.from = (const float4 *)x.inside;
-	const int64_t views = views_of_pass(backend, &s), all = s.count;
+	const int64_t view = SLOTS * s.columns * s.volume.eights * SLICES, all = s.count;
+	const int64_t views = rolled_views(backend, view, all);
 	float *sums;
-	TRY(cuda_scratch(backend, SCRATCH_ROWS, SLOTS * views * s.columns * s.quads * QUAD, &sums,
-		"rows of slices"));
+	TRY(cuda_scratch(backend, SCRATCH_ROWS, views * view, &sums, "rows of slices"));
 	s.sums = (float4 *)sums;
-	TRY(transpose_in(backend, &x));
 	for (int64_t first = 0; first < all; first += views) {
 		Rolled part = s;
 		part.views += first;
@@ -313,23 +249,18 @@ static tomos_status rolled_run(tomos_backend *backend, const ProjectRequest *wha
 	const CudaNotes *notes, const CudaEpilogue *)
 {
 	const Plan *plan = what->plan;
-	const HatSlices l = {.s = 2, .a = 0, .b = 1, .sign = 1};
 	const CudaPlan *kept;
 	TRY(cuda_plan(backend, plan, &kept));
-	const int64_t most = slices_at_once(backend, what, &l, SlicesScratch{QUAD, 1, 0, 0});
+	const int64_t most = rolled_slices(backend, what), high = what->box.high[2];
 	Rolled s = {.grid = plan->whole,
 		.views = kept->views + what->first,
 		.count = what->count,
 		.columns = plan->model.columns,
 		.rows = plan->model.rows,
-		.na = (int)(what->box.high[0] - what->box.low[0]),
-		.nb = (int)(what->box.high[1] - what->box.low[1]),
-		.low_a = what->box.low[0],
-		.low_b = what->box.low[1],
 		.to = what->projections};
-	for (s.low = what->box.low[2]; s.low < what->box.high[2]; s.low += most) {
-		s.slices = min64(most, what->box.high[2] - s.low);
-		TRY(run_slices(backend, what, notes_of<Notes>(notes), &l, s));
+	for (int64_t low = what->box.low[2]; low < high; low += most) {
+		TRY(rolled_volume(backend, what, low, min64(most, high - low), &s.volume));
+		TRY(run_slices(backend, notes_of<Notes>(notes), s));
 	}
 	return TOMOS_OK;
 }

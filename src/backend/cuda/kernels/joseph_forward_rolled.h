@@ -1,89 +1,20 @@
-/* Sums along the rays of one column in four slices; see joseph_forward_rolled.cu. */
+/* Sums along the rays of one column in eight slices; see joseph_forward_rolled.cu. */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_FORWARD_ROLLED_H
 #define TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_FORWARD_ROLLED_H
 
-#include "backend/cuda/kernels/transpose.h"
+#include "backend/cuda/kernels/rolled.h"
 
-enum {
-	QUAD = 4,
-	SEGMENT = 32, /* planes */
-	SLOTS = 3     /* rows of a slice in one pass */
-};
+enum { SLOTS = 3 /* rows of a slice in one pass */ };
 
-/* Slack of the search for kinks, in pixels. */
-#define KINK_SLACK 5e-4f
-
-/* Planes with kinks: those where the fraction y of the position, counted from the lowest that can
- * have a kink, is less than `wide`. Positions change by a constant from plane to plane, so that the
- * next such plane is `up` planes on, where y is `rise` larger, `down` planes on, where it is `fall`
- * less, or both together. */
+/* Sums of eight slices along one ray, and their change per pixel across it. */
 typedef struct {
-	float wide, start, rate; /* start: of the first plane, y - p */
-	int up, down;
-	float rise, fall;
-} Kinks;
-
-typedef struct {
-	int plane; /* the next plane with a kink */
-	float y;
-} Kink;
-
-static __device__ __forceinline__ Kink next_kink(const Kinks &s, Kink k)
-{
-	bool up = k.y < s.wide - s.rise, down = k.y >= s.fall;
-	if (up && down) {
-		up = s.up <= s.down;
-		down = !up;
-	} else if (!up && !down) {
-		up = down = true;
-	}
-	return Kink{k.plane + (up ? s.up : 0) + (down ? s.down : 0),
-		k.y + (up ? s.rise : 0.f) - (down ? s.fall : 0.f)};
-}
-
-static __device__ Kink first_kink(const Kinks &s, double p, int planes)
-{
-	const double from = p + (double)s.start;
-	Kink k = {0, (float)(from - floor(from))};
-	while (k.plane < planes && k.y >= s.wide) {
-		k.plane++;
-		k.y += s.rate;
-		k.y -= k.y >= 1 ? 1.f : 0.f;
-	}
-	return k;
-}
-
-/* A line of pixels, four slices each: n pixels, `step` apart; zeros outside. */
-typedef struct {
-	const float4 *from;
-	int step, plane; /* strides across and along the rays, in float4 */
-	int n;
-} Lines;
-
-typedef struct {
-	float x[QUAD];
-} Four;
-
-static __device__ __forceinline__ Four four_of(float4 v)
-{
-	return Four{{v.x, v.y, v.z, v.w}};
-}
-
-static __device__ __forceinline__ Four pixel_of(const Lines &s, const float4 *line, int i)
-{
-	return four_of((unsigned)i < (unsigned)s.n ? __ldg(line + (int64_t)i * s.step)
-						   : make_float4(0, 0, 0, 0));
-}
-
-/* Sums of four slices along one ray, and their change per pixel across it. */
-typedef struct {
-	float sum[QUAD], slope[QUAD];
+	float sum[SLICES], slope[SLICES];
 } Sums;
 
-static __device__ __forceinline__ void add_pixels(Sums *to, float f, Four one, Four two)
+static __device__ __forceinline__ void add_pixels(Sums *to, float f, Pixel one, Pixel two)
 {
 #pragma unroll
-	for (int j = 0; j < QUAD; j++) {
+	for (int j = 0; j < SLICES; j++) {
 		const float rise = two.x[j] - one.x[j];
 		to->sum[j] += one.x[j];
 		to->slope[j] += rise;
@@ -91,31 +22,23 @@ static __device__ __forceinline__ void add_pixels(Sums *to, float f, Four one, F
 	}
 }
 
-/* Planes of a segment; the ray is at base + f + k rate in plane k. */
-typedef struct {
-	const float4 *line; /* of its first plane, at pixel `base` */
-	float f, rate;
-	int base, end;
-} Segment;
-
 static __device__ __forceinline__ void add_inside(const Lines &s, const Segment &g, Sums *to)
 {
 	const float whole = 1.5f * (1 << 23); /* floats of this size are integers */
-	const float4 *second = g.line + s.step;
-	unsigned plane = 0u - __float_as_uint(whole) * (unsigned)s.step;
+	unsigned plane = 0u - __float_as_uint(whole);
 	float at_plane = 0;
-#pragma unroll 8
+#pragma unroll 4
 	for (int k = 0; k < g.end; k++, plane += (unsigned)s.plane, at_plane += 1) {
 		const float at = fmaf(at_plane, g.rate, g.f), lowest = __fadd_rd(at, whole);
-		const int i = (int)(__float_as_uint(lowest) * (unsigned)s.step + plane);
-		add_pixels(to, at - (lowest - whole), four_of(__ldg(g.line + i)),
-			four_of(__ldg(second + i)));
+		const float4 *from = g.line + (int)(__float_as_uint(lowest) + plane);
+		add_pixels(to, at - (lowest - whole), pixel_at(from, s.half),
+			pixel_at(from + 1, s.half));
 	}
 }
 
 static __device__ __forceinline__ void add_edge(const Lines &s, const Segment &g, Sums *to)
 {
-	const float4 *line = g.line - (int64_t)g.base * s.step;
+	const float4 *line = g.line - g.base;
 	for (int k = 0; k < g.end; k++, line += s.plane) {
 		const float at = fmaf((float)k, g.rate, g.f), lowest = floorf(at);
 		const int i = g.base + (int)lowest;
@@ -123,53 +46,47 @@ static __device__ __forceinline__ void add_edge(const Lines &s, const Segment &g
 	}
 }
 
-/* Adds the kink in plane k of a segment to the rays at f + offset that are past the pixel. */
+/* Adds a kink to the rays at f + offset that are past the pixel. */
 template <int N>
-static __device__ __forceinline__ void add_kink(const Lines &s, const Segment &g, int k,
-	const float offset[QUAD][SLOTS], float more[N][QUAD])
+static __device__ __forceinline__ void add_kink(const Lines &s, const KinkPlane &k,
+	const float offset[SLICES][SLOTS], float more[N][SLICES])
 {
-	const float at = fmaf((float)k, g.rate, g.f), lowest = floorf(at), f = at - lowest - 1;
-	const float4 *line = g.line + (int64_t)k * s.plane - (int64_t)g.base * s.step;
-	const int i = g.base + (int)lowest;
-	const Four one = pixel_of(s, line, i), two = pixel_of(s, line, i + 1),
-		   three = pixel_of(s, line, i + 2);
+	const Pixel one = pixel_of(s, k.line, k.i - 1), two = pixel_of(s, k.line, k.i),
+		    three = pixel_of(s, k.line, k.i + 1);
 #pragma unroll
-	for (int j = 0; j < QUAD; j++) {
+	for (int j = 0; j < SLICES; j++) {
 		const float bend = one.x[j] - two.x[j] + (three.x[j] - two.x[j]);
 #pragma unroll
 		for (int w = 0; w < N; w++)
-			more[w][j] = fmaf(__saturatef(f + offset[j][w]), bend, more[w][j]);
+			more[w][j] = fmaf(__saturatef(k.f + offset[j][w]), bend, more[w][j]);
 	}
 }
 
-/* Sums of the four slices of a thread at the positions p + offset[slice][slot], with offsets from 0
- * to 1. */
+/* Sums of the eight slices of a thread at the positions p + offset[slice][slot], with offsets from
+ * 0 to 1. */
 template <int N>
 static __device__ __forceinline__ void follow(const Lines &s, const Kinks &kinks, double p,
-	double slope, int planes, const float offset[QUAD][SLOTS], float sums[SLOTS][QUAD])
+	double slope, int planes, const float offset[SLICES][SLOTS], float sums[SLOTS][SLICES])
 {
 	Sums all = {};
-	float more[N][QUAD] = {{0}};
-	Kink kink = first_kink(kinks, p, planes);
+	float more[N][SLICES] = {{0}};
 	for (int k0 = 0; k0 < planes; k0 += SEGMENT) {
-		const double start = p + k0 * slope, whole = floor(start);
+		const double start = segment_start(p, slope, k0), whole = floor(start);
 		const double last = start + SEGMENT * slope, least = fmin(start, last);
-		const int end = min((int)SEGMENT, planes - k0);
-		const Segment g = {s.from + (int64_t)k0 * s.plane + (int64_t)whole * s.step,
-			(float)(start - whole), (float)slope, (int)whole, end};
-		const bool outside = fmax(start, last) < -3 || least > s.n;
+		const Segment g = {s.from + (int64_t)k0 * s.plane + (int64_t)whole,
+			(float)(start - whole), (float)slope, (int)whole,
+			min((int)SEGMENT, planes - k0)};
 		if (least > 0.01 && fmax(start, last) < s.n - 1.01)
 			add_inside(s, g, &all);
-		else if (!outside)
+		else if (fmax(start, last) > -2 && least < s.n)
 			add_edge(s, g, &all);
-		for (; kink.plane < k0 + end; kink = next_kink(kinks, kink))
-			if (!outside)
-				add_kink<N>(s, g, kink.plane - k0, offset, more);
 	}
+	for (Kink k = first_kink(kinks, p, planes); k.plane < planes; k = next_kink(kinks, k))
+		add_kink<N>(s, kink_plane(s, p, slope, k.plane), offset, more);
 #pragma unroll
 	for (int w = 0; w < N; w++)
 #pragma unroll
-		for (int j = 0; j < QUAD; j++)
+		for (int j = 0; j < SLICES; j++)
 			sums[w][j] = fmaf(offset[j][w], all.slope[j], all.sum[j]) + more[w][j];
 }
 

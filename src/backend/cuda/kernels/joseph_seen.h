@@ -4,6 +4,7 @@
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_SEEN_H
 #define TOMOS_BACKEND_CUDA_KERNELS_JOSEPH_SEEN_H
 
+#include "backend/cuda/kernels/affine.h"
 #include "backend/cuda/kernels/update.h"
 #include "kernel/ray.h"
 
@@ -41,9 +42,11 @@ enum { LEVEL = 1 | 2, UPRIGHT = 4, ALL = LEVEL | UPRIGHT };
 
 /* A tile of voxels in shared memory: S voxels along E, the contiguous axis, T along the two
  * others, and on every side a border of one voxel, for samples that belong to neighbouring tiles.
- * Strides avoid bank conflicts: neighbouring lanes of level rays are neighbours along E, and so
- * in different banks. Lanes of other rays can be neighbours along any axis, so the strides are
- * odd, and differ by more than one if the lanes of a warp are spread over a plane. */
+ * Strides avoid bank conflicts: neighbouring lanes are neighbours along E, wherever they are along
+ * the other axes, and so in different banks if the strides of these are multiples of the banks.
+ * With rays of all axes, lanes of those along z are neighbours along y: then that stride is odd. It
+ * is also odd for rays along z of views 90 degrees apart, half of which have neighbours along x
+ * (SPREAD). */
 template <int T_, int S_, int WARPS_, int BLOCKS_, int BYTES_, int AXES_, int PARTS_ = 1,
 	int COPIES_ = 1>
 struct Tile {
@@ -58,10 +61,12 @@ struct Tile {
 						     : 1;  /* rays of a view, by axis */
 	static constexpr unsigned BYTES = BYTES_;          /* of a voxel */
 	static constexpr bool ADDS = BYTES == sizeof(int); /* lanes add to voxels */
-	static constexpr int LINE = S + (AXES == LEVEL            ? 2
-						: AXES == UPRIGHT ? 5
-								  : 3),
-			     PLANE = (T + 2) * LINE + 1;
+	static constexpr bool SPREAD = AXES == UPRIGHT && PARTS == 4;
+	static constexpr int LINE = S + (SPREAD               ? 5
+						: AXES == ALL ? 3
+							      : 2),
+			     PLANE = ((T + 2) * LINE + LANES - 1) / LANES * LANES +
+				     (SPREAD || (ADDS && AXES == LEVEL) ? 1 : 0);
 	/* One more plane on either side: rounding may take a ray just beyond the border. */
 	static constexpr int SIZE = ((T + 4) * PLANE + 3) / 4 * 4;
 	static constexpr int ORIGIN = 2 * PLANE + LINE + 1; /* of the first voxel */
@@ -129,11 +134,15 @@ static __host__ __device__ __forceinline__ constexpr int along_of(int a)
 
 /* ---- rays seen from a tile ------------------------------------------------------------------- */
 
-/* Whether the lines of an image are detector rows; else they are columns. Neighbouring pixels of a
- * line are neighbouring lanes, which add to voxels that follow each other along z. */
-static __host__ __device__ __forceinline__ bool lines_are_rows(const KernelView *k)
+/* Whether most rays of a view are nearer to z than to other axes. */
+static __device__ __forceinline__ bool is_along_z(const KernelView *k)
 {
-	return fabs(k->u[2]) > fabs(k->v[2]);
+	double normal[3];
+	for (int a = 0; a < 3; a++) {
+		const int b = (a + 1) % 3, c = (a + 2) % 3;
+		normal[a] = fabs(k->u[b] * k->v[c] - k->u[c] * k->v[b]);
+	}
+	return normal[2] > fmax(normal[0], normal[1]);
 }
 
 /* Of view i of a pass: its number in the list. */
@@ -142,15 +151,14 @@ static __device__ __forceinline__ int64_t view_number(const Tiles *s, int64_t i)
 	return i / s->part * s->apart + i % s->part;
 }
 
-/* The same for all parts, also where rounding differs. */
+/* Whether the lines of an image are detector rows; else they are columns. Neighbouring pixels of a
+ * line are neighbouring lanes, which meet voxels that follow each other along z or, if most rays
+ * are along z, along y. The same for all parts, also where rounding differs or y becomes x. */
 static __device__ __forceinline__ bool lines_are_rows(const Tiles *s, int64_t i)
 {
-	return lines_are_rows(&s->views[i % s->part]);
-}
-
-static __device__ double affine(const double f[4], const double at[3])
-{
-	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
+	const KernelView *k = &s->views[i % s->part];
+	const int e = s->quarters % 2 == 0 && is_along_z(k) ? 1 : 2;
+	return fabs(k->u[e]) > fabs(k->v[e]);
 }
 
 /* The direction of the ray of a pixel, and how it changes by column and row. */

@@ -150,63 +150,47 @@ static __device__ __forceinline__ unsigned warp_or(unsigned value)
 #endif
 }
 
-/* Calls use(sample, Constant) for the samples in four planes; the constant is to be added to their
- * addresses. k: the first plane; has: those of this ray, as bits. */
+/* Calls use(sample, Constant, has) for the samples in four planes, with the number of the plane.
+ * k: the first plane; planes: those of this ray, as bits; has: not zero if that is one of them. */
 template <class Tile, int A, class Use>
 static __device__ __forceinline__ void four_samples(
-	const Path &p, float k, unsigned origin, unsigned has, const Use &use)
+	const Path &p, float k, unsigned origin, unsigned planes, const Use &use)
 {
-	constexpr int SA = (int)Tile::BYTES * Tile::stride(A);
 	const float b = fmaf(k, p.b_k, p.b), e = fmaf(k, p.e_k, p.e);
-	if (has & 1)
-		use(sample_of<Tile, A>(b, e, origin), Constant<0>());
-	if (has & 2)
-		use(sample_of<Tile, A>(b + p.b_k, e + p.e_k, origin), Constant<SA>());
-	if (has & 4)
-		use(sample_of<Tile, A>(fmaf(2, p.b_k, b), fmaf(2, p.e_k, e), origin),
-			Constant<2 * SA>());
-	if (has & 8)
-		use(sample_of<Tile, A>(fmaf(3, p.b_k, b), fmaf(3, p.e_k, e), origin),
-			Constant<3 * SA>());
+	use(sample_of<Tile, A>(b, e, origin), Constant<0>(), planes & 1);
+	use(sample_of<Tile, A>(b + p.b_k, e + p.e_k, origin), Constant<1>(), planes & 2);
+	use(sample_of<Tile, A>(fmaf(2, p.b_k, b), fmaf(2, p.e_k, e), origin), Constant<2>(),
+		planes & 4);
+	use(sample_of<Tile, A>(fmaf(3, p.b_k, b), fmaf(3, p.e_k, e), origin), Constant<3>(),
+		planes & 8);
 }
 
-/* Calls use(sample, Constant) for all samples. All lanes of a warp call it together. Where they add
- * to voxels or load many of them they are in the same plane at the same time, so that neighbouring
- * lanes are in different banks; else each begins where its ray does, for fewer branches. memory:
- * address of the tile. */
+/* Calls use(sample, Constant, has) for all planes in which a lane of the warp has a sample. All
+ * lanes call it together and are in the same plane at the same time, so that neighbours are in
+ * different banks. The address of a sample is that in the first of four planes. memory: address of
+ * the tile. */
 template <class Tile, int A, class Use>
 static __device__ __forceinline__ void each_sample(const Path &p, unsigned memory, const Use &use)
 {
 	constexpr int B = across_of(A), E = along_of(A);
-	constexpr bool TOGETHER = Tile::ADDS || Tile::PARTS > 1;
 	constexpr unsigned SA = Tile::BYTES * Tile::stride(A),
 			   MIDDLE = Tile::ORIGIN + Tile::size(B) / 2 * Tile::stride(B) +
 				    Tile::size(E) / 2 * Tile::stride(E),
 			   BIAS = __builtin_bit_cast(unsigned, MAGIC) *
 				  (Tile::stride(B) + Tile::stride(E));
-	const unsigned all = TOGETHER ? warp_or(p.planes) : p.planes;
+	const unsigned all = warp_or(p.planes);
 	const int first = all ? __ffs((int)all) - 1 : 0;
 	int n = LANES - __clz((int)all) - first;
-	unsigned has = p.planes >> first,
+	unsigned planes = p.planes >> first,
 		 origin = memory + Tile::BYTES * (MIDDLE - BIAS) + (unsigned)first * SA;
 	float k = (float)(first - Tile::size(A) / 2);
 #pragma unroll 1
-	for (; n >= (TOGETHER ? 1 : 4); n -= 4) {
-		four_samples<Tile, A>(p, k, origin, TOGETHER ? has : ~0u, use);
+	for (; n > 0; n -= 4) {
+		four_samples<Tile, A>(p, k, origin, planes, use);
 		k += 4;
 		origin += 4 * SA;
-		has >>= 4;
+		planes >>= 4;
 	}
-	if (TOGETHER)
-		return;
-	__syncwarp();
-	if (n & 2)
-		four_samples<Tile, A>(p, k, origin, 3, use);
-	__syncwarp();
-	if (n & 1)
-		four_samples<Tile, A>(
-			p, k + (float)(n & 2), origin + (unsigned)(n & 2) * SA, 1, use);
-	__syncwarp();
 }
 
 /* Takes the next one of the units that the warps of a block share. */

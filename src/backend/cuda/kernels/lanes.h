@@ -5,6 +5,7 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_LANES_H
 
 #include "backend/cuda/kernels/transpose.h"
+#include "backend/cuda/kernels/warp.h"
 #include "kernel/ray.h"
 
 enum { WARP = 32, WARPS = 8, SQUARE = 32 };
@@ -41,13 +42,6 @@ template <int LINES> static __device__ void pixel_of(int lanes, int64_t *row, in
 	bool rows = lanes & LANES_ROWS;
 	*column = (int64_t)blockIdx.x * SQUARE + (rows ? line : along);
 	*row = (int64_t)(blockIdx.z / bands) * SQUARE + (rows ? along : line);
-}
-
-static __device__ int least_of_warp(int value)
-{
-	for (int apart = WARP / 2; apart > 0; apart /= 2)
-		value = min(value, __shfl_xor_sync(~0u, value, apart));
-	return value;
 }
 
 /* Direction of the ray of pixel (row, column). */

@@ -180,7 +180,7 @@ static __global__ void __launch_bounds__(WARP *WARPS)
 			stop = min(two, (int)s.grid.high[A] - 1);
 		}
 	}
-	int first = least_of_warp(start), last = -least_of_warp(-stop);
+	int first = warp_min(start), last = -warp_min(-stop);
 	if (first > last)
 		return;
 	first = first / SEGMENT * SEGMENT;

@@ -131,13 +131,6 @@ typedef struct {
 	float *scan, *stack;
 } Between;
 
-static __device__ float *stack_sample(const Between &b, int64_t view, int64_t slice, int64_t column)
-{
-	const unsigned every = (unsigned)b.every, c = (unsigned)column;
-	const unsigned wide = ((unsigned)b.columns + every - 1) / every;
-	return b.stack + ((view * b.every + c % every) * b.slices + slice) * wide + c / every;
-}
-
 /* Heights of a view: slice n is at row f n + at, and the weight of a row at distance d is scale
  * times half - |d|, between 0 and top: hats of half width `half`, or the part of a slice in the
  * row. */
@@ -161,7 +154,7 @@ static __device__ float height_weight(const Heights &h, int64_t row, int64_t sli
 	return (float)(h.scale * fmax(fmin(far, h.top), 0.));
 }
 
-/* Adds to each row the slices that it meets. */
+/* Adds to each row the slices that it meets; every: 1. */
 static __global__ void __launch_bounds__(WIDE) rows_from_slices(const __grid_constant__ Between b)
 {
 	const int64_t column = (int64_t)blockIdx.x * WIDE * EACH + threadIdx.x, row = blockIdx.y;
@@ -170,13 +163,14 @@ static __global__ void __launch_bounds__(WIDE) rows_from_slices(const __grid_con
 		const double middle = ((double)row - h.at) / h.f, reach = h.half / fabs(h.f);
 		const int64_t first = (int64_t)fmin(fmax(floor(middle - reach) + 1, 0.), 1e9);
 		const double last = fmin(ceil(middle + reach) - 1, (double)(b.slices - 1));
+		const float *from = b.stack + view * b.slices * b.columns;
 		float sum[EACH] = {0};
 		for (int64_t n = first; (double)n <= last; n++) {
 			const float weight = height_weight(h, row, n);
 			for (int i = 0; i < EACH; i++)
 				if (column + i * WIDE < b.columns)
 					sum[i] = fmaf(weight,
-						*stack_sample(b, view, n, column + i * WIDE),
+						__ldg(from + n * b.columns + column + i * WIDE),
 						sum[i]);
 		}
 		float *to = b.scan + (view * b.rows + row) * b.columns;
@@ -186,35 +180,41 @@ static __global__ void __launch_bounds__(WIDE) rows_from_slices(const __grid_con
 	}
 }
 
-/* The transpose: what each slice receives of the rows it meets. */
+/* The transpose: what each slice receives of the rows it meets. A block has every column of some
+ * columns of the stack. */
 static __global__ void __launch_bounds__(WIDE) slices_from_rows(const __grid_constant__ Between b)
 {
-	const int64_t column = (int64_t)blockIdx.x * WIDE * EACH + threadIdx.x, slice = blockIdx.y;
-	const int64_t end = (b.columns + b.every - 1) / b.every * b.every;
+	const int64_t wide = (b.columns + b.every - 1) / b.every, slice = blockIdx.y;
+	const int64_t column = (int64_t)blockIdx.x * WIDE * EACH + threadIdx.x;
 	for (int64_t view = blockIdx.z; view < b.count; view += gridDim.z) {
 		const Heights h = heights_of(b, view);
 		const double middle = h.f * (double)slice + h.at;
 		const int64_t first = (int64_t)fmin(fmax(floor(middle - h.half) + 1, 0.), 1e9);
 		const double last = fmin(ceil(middle + h.half) - 1, (double)(b.rows - 1));
-		const float *from = b.scan + view * b.rows * b.columns;
-		float sum[EACH] = {0};
-		for (int64_t row = first; (double)row <= last; row++) {
-			const float weight = height_weight(h, row, slice);
+		for (int part = 0; part < b.every; part++) {
+			const int64_t from = column * b.every + part, step = WIDE * b.every;
+			const float *scan = b.scan + view * b.rows * b.columns + from;
+			float sum[EACH] = {0};
+			for (int64_t row = first; (double)row <= last; row++) {
+				const float weight = height_weight(h, row, slice);
+				for (int i = 0; i < EACH; i++)
+					if (from + i * step < b.columns)
+						sum[i] = fmaf(weight,
+							__ldg(scan + row * b.columns + i * step),
+							sum[i]);
+			}
+			float *to = b.stack + ((view * b.every + part) * b.slices + slice) * wide +
+				    column;
 			for (int i = 0; i < EACH; i++)
-				if (column + i * WIDE < b.columns)
-					sum[i] = fmaf(weight,
-						__ldg(from + row * b.columns + column + i * WIDE),
-						sum[i]);
+				if (column + i * WIDE < wide)
+					to[i * WIDE] = sum[i];
 		}
-		for (int i = 0; i < EACH; i++)
-			if (column + i * WIDE < end)
-				*stack_sample(b, view, slice, column + i * WIDE) = sum[i];
 	}
 }
 
 static tomos_status resample(tomos_backend *backend, const Between *b, bool forward)
 {
-	const int64_t columns = (b->columns + b->every - 1) / b->every * b->every;
+	const int64_t columns = (b->columns + b->every - 1) / b->every;
 	const dim3 blocks(cuda_blocks(columns, WIDE * EACH, 1 << 30),
 		(unsigned)(forward ? b->rows : b->slices), cuda_blocks(b->count, 1, 65535));
 	(forward ? rows_from_slices

@@ -4,6 +4,7 @@
  * reads pixels through the cache: copying parts of the views to shared memory, and the barriers
  * that this needs, take longer than the loads that they would save.
  */
+#include "backend/cuda/kernels/affine.h"
 #include "backend/cuda/kernels/update.h"
 #include "backend/cuda/kernels/voxel_quanta.h"
 
@@ -40,11 +41,6 @@ typedef struct {
 	float u, v, depth, by_u, by_v, by_depth, away, step, square, weight;
 	int row, column;
 } Line;
-
-static __device__ __forceinline__ double affine(const double f[4], const double at[3])
-{
-	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
-}
 
 /* The pixel before the middle of the column. */
 static __device__ __forceinline__ int pixel_before(double position)

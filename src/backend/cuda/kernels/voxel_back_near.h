@@ -6,6 +6,7 @@
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_NEAR_H
 #define TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_NEAR_H
 
+#include "backend/cuda/kernels/affine.h"
 #include "backend/cuda/kernels/points.h"
 #include "kernel/voxel.h"
 
@@ -103,11 +104,6 @@ typedef struct {
 	float *volume;
 	VoxelUpdate update;
 } Tiles;
-
-static __device__ double affine(const double f[4], double x, double y, double z)
-{
-	return f[0] * x + f[1] * y + f[2] * z + f[3];
-}
 
 /* First row or column of a tile, clamped to the image; this moves only tiles whose pixels are
  * all zero. */

@@ -15,13 +15,9 @@ typedef struct {
 static bool view_applies(const Plan *plan, int64_t view, Notes *n)
 {
 	const KernelView *k = &plan->views[view];
-	const double most = fmax(fabs(k->src[0]), fabs(k->src[1]));
-	const double way =
-		(double)(plan->grid.n[0] + plan->grid.n[1]) + fabs(k->first[0]) + fabs(k->first[1]);
-	if (!(fabs(k->src[2]) * way <= RAY_TOLERANCE * most) ||
-		!(fmax(fabs(k->column[0]), fabs(k->column[1])) > 1e-6))
+	if (!view_in_planes(plan, k))
 		return false;
-	const Course v = course_of(k, &plan->model);
+	const Course v = course_of(k, &plan->model, true);
 	const double lanes = LANES, lines = LINES, pixels = PIXELS;
 	const double across = v.si * pixels + fabs(v.sj) * lines + fabs(v.sn) * lanes;
 	const double high = fabs(v.rn) * lanes + fabs(v.rs) * (lanes + 2) + 4;
@@ -117,17 +113,10 @@ static tomos_status rolled_run(tomos_backend *backend, const ProjectRequest *wha
 	const HatSlices l = {.s = 2, .a = 0, .b = 1, .sign = 1};
 	const KernelModel *model = &what->plan->model;
 	const Box *box = &what->box;
-	const CudaPlan *kept;
-	float *views;
-	TRY(cuda_plan(backend, what->plan, &kept));
-	TRY(cuda_scratch(backend, SCRATCH_LISTS,
-		what->count * (int64_t)(sizeof(Course) / sizeof(float)), &views, "views"));
-	rolled_courses<<<cuda_blocks(what->count, LANES, 1 << 30), LANES, 0,
-		device_of(backend)->stream>>>(
-		kept->views + what->first, what->count, *model, (Course *)views);
-	CUDA_LAUNCHED("back projecting rolled views");
+	const Course *views;
+	TRY(rolled_courses(backend, what, true, &views));
 	const int64_t most = slices_at_once(backend, what, &l, SlicesScratch{LANES, 1, 0, 0});
-	Rolled s = {.views = (const Course *)views,
+	Rolled s = {.views = views,
 		.count = what->count,
 		.rows = model->rows,
 		.columns = model->columns,

@@ -11,7 +11,8 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_ROLLED_H
 
 #include <cuda_pipeline.h>
-#include "backend/cuda/kernels/transpose.h"
+#include "backend/cuda/kernels/voxel_rolled.h"
+#include "backend/cuda/kernels/warp.h"
 
 enum {
 	LANES = 32, /* slices of a group */
@@ -24,13 +25,6 @@ enum {
 	TILE_ROWS = 128,
 	MARGIN = 2 /* records before column 0 */
 };
-
-/* A view. Pixel i of line j in slice n is at column s = s0 + i si + j sj + n sn, si >= 0, counted
- * from the last column if mirrored; and at row r0 + rs s + rn n. */
-typedef struct {
-	double s0, si, sj, sn, r0, rs, rn, weight;
-	int along, mirrored; /* axis of the lines */
-} Course;
 
 typedef struct {
 	const Course *views;
@@ -45,32 +39,6 @@ typedef struct {
 	float *records;    /* [view][group][record][word][lane] */
 	float *to;         /* [b][a][group][lane] */
 } Rolled;
-
-static __host__ __device__ inline Course course_of(const KernelView *k, const KernelModel *model)
-{
-	const double *c = k->column, *r = k->row;
-	const int i = fabs(c[0]) <= fabs(c[1]) ? 0 : 1, j = 1 - i;
-	const double slope = r[j] / c[j], sign = c[i] < 0 ? -1 : 1;
-	const double last = c[i] < 0 ? (double)(model->columns - 1) : 0;
-	return Course{.s0 = last + sign * c[3],
-		.si = fabs(c[i]),
-		.sj = sign * c[j],
-		.sn = sign * c[2],
-		.r0 = r[3] - slope * c[3] + slope * last,
-		.rs = sign * slope,
-		.rn = r[2] - slope * c[2],
-		.weight = model->weight == WEIGHT_RAY ? k->mass : 1,
-		.along = i,
-		.mirrored = c[i] < 0};
-}
-
-static __global__ void __launch_bounds__(LANES)
-	rolled_courses(const KernelView *views, int64_t count, KernelModel model, Course *to)
-{
-	const int64_t view = (int64_t)blockIdx.x * LANES + threadIdx.x;
-	if (view < count)
-		to[view] = course_of(&views[view], &model);
-}
 
 /* ---- records --------------------------------------------------------------------------------- */
 
@@ -183,13 +151,6 @@ typedef struct {
 	SeenKind kind;
 } Seen;
 
-static __device__ __forceinline__ int least_of_warp(int value)
-{
-	for (int apart = LANES / 2; apart > 0; apart /= 2)
-		value = min(value, __shfl_xor_sync(~0u, value, apart));
-	return value;
-}
-
 /* Finds which records a block needs of a view, and starts to copy them. One warp, a slice each. */
 static __device__ void find_view(const Rolled &s, int64_t view, Seen *to, float *records)
 {
@@ -217,8 +178,8 @@ static __device__ void find_view(const Rolled &s, int64_t view, Seen *to, float 
 	}
 	const int before = crossings(v, s.columns, low, n),
 		  after = crossings(v, s.columns, high, n);
-	const int base = least_of_warp((int)floor(bounded)), /* column of s = 0 */
-		first = least_of_warp((int)floor(bounded) + MARGIN + before),
+	const int base = warp_min((int)floor(bounded)), /* column of s = 0 */
+		first = warp_min((int)floor(bounded) + MARGIN + before),
 		  shift = first - MARGIN - base;
 	const bool crossed = __any_sync(~0u, before != after);
 	to->s[lane] = at - base;

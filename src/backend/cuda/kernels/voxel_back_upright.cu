@@ -7,6 +7,7 @@
  * update instead of four, with the arithmetic of the reference kernel in float. Okitsu et al. 2010
  * keep several views in registers; this kernel keeps the rows of one view.
  */
+#include "backend/cuda/kernels/affine.h"
 #include "backend/cuda/kernels/points.h"
 
 enum { WIDE = 16, HIGH = 8, COLUMN = 16, VIEWS = 64, BORDER = 2 };
@@ -63,11 +64,6 @@ static __global__ void frame_images(
 }
 
 /* ---- back ------------------------------------------------------------------------------------ */
-
-static __device__ double affine(const double f[4], const double at[3])
-{
-	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
-}
 
 static __device__ Near near_corner(const Columns *s, const KernelView *k, const double at[3])
 {

@@ -228,8 +228,8 @@ static __device__ __forceinline__ void follow(
 		Place place = {0};
 		if (some)
 			place = place_of(s, path, k0, &i, &j);
-		const int nb = -least_of_warp(-window_of(place.reach_p)),
-			  nc = -least_of_warp(-window_of(place.reach_q));
+		const int nb = -warp_min(-window_of(place.reach_p)),
+			  nc = -warp_min(-window_of(place.reach_q));
 		const bool inside =
 			all && small && nb <= MOST_B && nc <= MOST_C &&
 			is_inside(place.p, path->rates.slope[0], place.reach_p, i, MOST_B, s->nb) &&
@@ -263,7 +263,7 @@ static __global__ void __launch_bounds__(WARP *WARPS, 3)
 	path.stop = -(1 << 30);
 	const bool mine = row < s.model.rows && column < s.model.columns &&
 			  set_path(&s, k, lanes, row, column, &path);
-	int first = least_of_warp(path.start), last = -least_of_warp(-path.stop);
+	int first = warp_min(path.start), last = -warp_min(-path.stop);
 	if (first > last)
 		return;
 	float sum[PIXELS] = {};

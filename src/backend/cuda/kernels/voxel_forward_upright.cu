@@ -5,6 +5,7 @@
  * the rays, and adds them to ROWS pixels of both columns. Sums of the right column are passed to
  * the next thread.
  */
+#include "backend/cuda/kernels/affine.h"
 #include "backend/cuda/kernels/voxel_columns.h"
 
 enum {
@@ -54,11 +55,6 @@ typedef struct {
 	Slices slices;
 	int plane, column, slice;
 } Local;
-
-static __device__ double affine(const double f[4], const double at[3])
-{
-	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
-}
 
 static __device__ double squared(const double a[3], const double b[3])
 {

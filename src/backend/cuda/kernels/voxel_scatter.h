@@ -4,6 +4,7 @@
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_VOXEL_SCATTER_H
 #define TOMOS_BACKEND_CUDA_KERNELS_VOXEL_SCATTER_H
 
+#include "backend/cuda/kernels/affine.h"
 #include "backend/cuda/kernels/voxel_quanta.h"
 
 enum {
@@ -47,11 +48,6 @@ typedef struct __align__(16)
 	int sign;
 }
 Near;
-
-static __device__ double affine(const double f[4], const double at[3])
-{
-	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
-}
 
 /* The projection of a block, its least depth and largest ratio of distance to depth. */
 typedef struct {

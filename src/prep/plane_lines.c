@@ -1,0 +1,277 @@
+/* Integrals along lines of the averaged views, of all directions. */
+#include "prep/plane_lines.h"
+#include <math.h>
+#include <string.h>
+#include "base/solve.h"
+
+#define TRUNCATED 0.02 /* of the largest value, at an end of a line */
+
+/* ---- directions ------------------------------------------------------------------------------ */
+
+static Direction direction_of(const Lines *l, int64_t angle)
+{
+	const Orbit *o = &l->coarse->orbit;
+	double turn = M_PI * (double)angle / (double)l->angles;
+	const double normal[2] = {cos(turn), sin(turn)}, unit[2] = {1, l->high};
+	Direction s = {
+		.a = fabs(normal[1]) >= fabs(normal[0]) ? 0 : 1, .count = {o->columns, o->rows}};
+	s.b = 1 - s.a;
+	s.across = normal[s.b] * unit[s.b];
+	s.by = -normal[s.a] * unit[s.a] / s.across;
+	s.at = 0.5 * (double)(s.count[s.b] - 1) - s.by * 0.5 * (double)(s.count[s.a] - 1) -
+	       0.5 * (double)(l->offsets - 1);
+	s.length = (float)(unit[s.a] / fabs(normal[s.b]));
+	return s;
+}
+
+/* The range of i in [0, count) for which start + step i is in [0, top]. */
+static void range_within(double start, double step, double top, int64_t count, int64_t range[2])
+{
+	double low = 0, high = (double)(count - 1);
+	if (fabs(step) > 1e-9) {
+		double p = -start / step, q = (top - start) / step;
+		low = fmax(low, ceil(fmin(p, q)));
+		high = fmin(high, floor(fmax(p, q)));
+	} else if (start < 0 || start > top) {
+		high = -1;
+	}
+	range[0] = (int64_t)low;
+	range[1] = high < low ? range[0] : (int64_t)high + 1;
+}
+
+static LineEnds ends_of(const Lines *l, const Direction *s, int64_t k)
+{
+	double start = s->at + (double)k, top = (double)(s->count[s->b] - 1);
+	int64_t range[2], pixel[2];
+	range_within(start, s->by, top, s->count[s->a], range);
+	if (k < 2 || k > l->offsets - 3 || range[0] >= range[1])
+		return (LineEnds){-1, -1};
+	for (int end = 0; end < 2; end++) {
+		int64_t at[2];
+		at[s->a] = end ? range[1] - 1 : range[0];
+		at[s->b] = (int64_t)(start + s->by * (double)at[s->a] + 0.5);
+		pixel[end] = at[1] * s->count[0] + at[0];
+	}
+	return (LineEnds){(int32_t)pixel[0], (int32_t)pixel[1]};
+}
+
+static void take_direction(const void *user, int64_t angle, float *scratch)
+{
+	const Lines *l = user;
+	(void)scratch;
+	l->directions[angle] = direction_of(l, angle);
+	for (int64_t k = 0; k < l->offsets; k++)
+		l->ends[angle * l->offsets + k] = ends_of(l, &l->directions[angle], k);
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* A row of pixels, as lines k of [first, end) meet it: between pixels k and k + 1 of `values`. */
+typedef struct {
+	const float *values;
+	float rest, part;
+	int64_t first, end;
+} CrossedRow;
+
+static CrossedRow row_crossed(const Lines *l, const Direction *s, const float *image, int64_t i)
+{
+	int64_t wide = s->count[s->b];
+	double start = s->at + s->by * (double)i, whole = floor(start);
+	float part = (float)(start - whole) * s->length;
+	return (CrossedRow){.values = image + i * wide + (int64_t)whole,
+		.rest = s->length - part,
+		.part = part,
+		.first = max64(-(int64_t)whole, 0),
+		.end = min64(wide - 1 - (int64_t)whole, l->offsets)};
+}
+
+static void add_row(const CrossedRow *r, int64_t first, int64_t end, float *sum)
+{
+	for (int64_t k = first; k < end; k++)
+		sum[k] += r->rest * r->values[k] + r->part * r->values[k + 1];
+}
+
+enum { TOGETHER = 4 }; /* rows whose sums are read and written once */
+
+static inline __attribute__((always_inline)) void add_four(
+	const CrossedRow r[TOGETHER], int64_t first, int64_t end, float *restrict sum)
+{
+	const float *a = r[0].values, *b = r[1].values, *c = r[2].values, *d = r[3].values;
+	float a0 = r[0].rest, a1 = r[0].part, b0 = r[1].rest, b1 = r[1].part;
+	float c0 = r[2].rest, c1 = r[2].part, d0 = r[3].rest, d1 = r[3].part;
+	for (int64_t k = first; k < end; k++)
+		sum[k] += ((a0 * a[k] + a1 * a[k + 1]) + (b0 * b[k] + b1 * b[k + 1])) +
+			  ((c0 * c[k] + c1 * c[k + 1]) + (d0 * d[k] + d1 * d[k + 1]));
+}
+
+static void add_rows_base(const CrossedRow *r, int64_t first, int64_t end, float *sum)
+{
+	add_four(r, first, end, sum);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void add_rows_avx2(
+	const CrossedRow *r, int64_t first, int64_t end, float *sum)
+{
+	add_four(r, first, end, sum);
+}
+#endif
+
+static void add_rows(const CrossedRow *r, int64_t first, int64_t end, float *sum)
+{
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("avx2")) {
+		add_rows_avx2(r, first, end, sum);
+		return;
+	}
+#endif
+	add_rows_base(r, first, end, sum);
+}
+
+/* The lines that meet all of the rows together, the others row by row. */
+static void add_together(const CrossedRow r[TOGETHER], float *sum)
+{
+	int64_t first = 0, end = INT64_MAX;
+	for (int j = 0; j < TOGETHER; j++) {
+		first = max64(first, r[j].first);
+		end = min64(end, r[j].end);
+	}
+	end = max64(end, first);
+	for (int j = 0; j < TOGETHER; j++) {
+		add_row(&r[j], r[j].first, min64(first, r[j].end), sum);
+		add_row(&r[j], max64(end, r[j].first), r[j].end, sum);
+	}
+	add_rows(r, first, end, sum);
+}
+
+/* Joseph's sums; image: [pixel of a][pixel of b]. */
+static void sum_lines(const Lines *l, const Direction *s, const float *image, float *sum)
+{
+	int64_t i = 0, rows = s->count[s->a];
+	CrossedRow r[TOGETHER];
+	memset(sum, 0, (size_t)l->offsets * sizeof *sum);
+	for (; i + TOGETHER <= rows; i += TOGETHER) {
+		for (int j = 0; j < TOGETHER; j++)
+			r[j] = row_crossed(l, s, image, i + j);
+		add_together(r, sum);
+	}
+	for (; i < rows; i++) {
+		r[0] = row_crossed(l, s, image, i);
+		add_row(&r[0], r[0].first, r[0].end, sum);
+	}
+}
+
+/* Derivatives across the lines, to fourth order. */
+static void derive(const Lines *l, const Direction *s, const float *line, float *out)
+{
+	float scale = 1 / (12 * (float)s->across);
+	for (int64_t k = 2; k < l->offsets - 2; k++)
+		out[k] = scale * (8 * (line[k + 1] - line[k - 1]) - line[k + 2] + line[k - 2]);
+}
+
+/* Lines that miss the detector, or end in the object, have no value. */
+static void leave_out_cut(const Lines *l, const LineEnds *ends, const float *data, float *out)
+{
+	float most = (float)TRUNCATED * l->most;
+	for (int64_t k = 0; k < l->offsets; k++)
+		if (ends[k].first < 0 || fabsf(data[ends[k].first]) > most ||
+			fabsf(data[ends[k].last]) > most)
+			out[k] = NAN;
+}
+
+/* Pixels are divided by the length of their rays. */
+static float weight_at(const Lines *l, int64_t pixel)
+{
+	const Detector *d = &l->detector;
+	int64_t n = l->coarse->orbit.columns;
+	double x = (double)(pixel % n) - d->foot[0];
+	double y = ((double)(pixel / n) - d->foot[1]) * l->high;
+	return (float)(1 / sqrt(d->far * d->far + x * x + y * y));
+}
+
+static void take_view(const void *user, int64_t view, float *scratch)
+{
+	const Lines *l = user;
+	int64_t n = l->coarse->orbit.columns, rows = l->coarse->orbit.rows, pixels = rows * n;
+	const float *data = l->coarse->data + view * pixels;
+	float *line = scratch + 2 * pixels;
+	for (int64_t i = 0; i < pixels; i++)
+		scratch[i % n * rows + i / n] = scratch[pixels + i] = data[i] * weight_at(l, i);
+	for (int64_t a = 0; a < l->angles; a++) {
+		const Direction *s = &l->directions[a];
+		float *out = l->lines + (view * l->angles + a) * l->offsets;
+		sum_lines(l, s, scratch + s->a * pixels, line);
+		derive(l, s, line, out);
+		leave_out_cut(l, l->ends + a * l->offsets, data, out);
+	}
+}
+
+tomos_status lines_take(Lines *l, const Coarse *c)
+{
+	const Orbit *o = &c->orbit;
+	l->coarse = c;
+	l->high = o->height / o->width;
+	l->angles = max64(o->columns, o->rows);
+	l->offsets = o->columns + o->rows + 4;
+	for (int64_t i = 0; i < o->views * o->rows * o->columns; i++)
+		l->most = c->data[i] > l->most ? c->data[i] : l->most;
+	TRY(mem_zeroed(&l->lines, o->views * l->angles * l->offsets, sizeof(float),
+		"integrals along lines"));
+	TRY(mem_alloc(&l->directions, l->angles, sizeof *l->directions, "directions of lines"));
+	TRY(mem_alloc(&l->ends, l->angles * l->offsets, sizeof *l->ends, "ends of lines"));
+	TRY(pieces_each(l->angles, 1, take_direction, l));
+	return pieces_each(o->views, 2 * o->rows * o->columns + l->offsets, take_view, l);
+}
+
+void lines_free(Lines *l)
+{
+	mem_free(l->lines);
+	mem_free(l->directions);
+	mem_free(l->ends);
+}
+
+/* ---- values between lines -------------------------------------------------------------------- */
+
+/* The line of angle + pi is that of -offset, with the opposite sign. */
+LineState line_place(const Lines *l, double angle, double offset, LinePlace *place)
+{
+	double per = (double)l->angles / M_PI, at = angle * per, whole = floor(at);
+	float wa[4], da[4], wo[4], dw[4];
+	cubic_weights(at - whole, wa, da);
+	for (int i = 0; i < 4; i++) {
+		int64_t a = (int64_t)whole + i - 1;
+		bool flip = a < 0 || a >= l->angles;
+		a += a < 0 ? l->angles : a >= l->angles ? -l->angles : 0;
+		double across = flip ? -l->directions[a].across : l->directions[a].across;
+		double k = offset / across + 0.5 * (double)(l->offsets - 1), low = floor(k);
+		if (!(low >= 1 && low < (double)(l->offsets - 2)))
+			return LINE_BEYOND;
+		place->from[i] = a * l->offsets + (int64_t)low - 1;
+		cubic_weights(k - low, wo, dw);
+		float sign = flip ? -1 : 1, angles = (float)per, offsets = (float)(1 / across);
+		for (int j = 0; j < 4; j++) {
+			place->weight[i][j] = sign * wa[i] * wo[j];
+			place->by_angle[i][j] = sign * da[i] * wo[j] * angles;
+			place->by_offset[i][j] = sign * wa[i] * dw[j] * offsets;
+		}
+	}
+	return LINE_MEASURED;
+}
+
+LineState line_value(const Lines *l, int64_t view, const LinePlace *place, LineValue *out)
+{
+	const float *lines = l->lines + view * l->angles * l->offsets;
+	float value[4] = {0}, by_angle[4] = {0}, by_offset[4] = {0};
+	for (int i = 0; i < 4; i++) {
+		const float *line = lines + place->from[i];
+		for (int j = 0; j < 4; j++) {
+			value[j] += place->weight[i][j] * line[j];
+			by_angle[j] += place->by_angle[i][j] * line[j];
+			by_offset[j] += place->by_offset[i][j] * line[j];
+		}
+	}
+	*out = (LineValue){(value[0] + value[1]) + (value[2] + value[3]),
+		(by_angle[0] + by_angle[1]) + (by_angle[2] + by_angle[3]),
+		(by_offset[0] + by_offset[1]) + (by_offset[2] + by_offset[3])};
+	return isnan(out->value) ? LINE_CUT : LINE_MEASURED;
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# What commands say: warnings with and without --quiet, options as they are typed, units, help of one command.
+set -u
+# shellcheck source=tests/cli/cli_help.sh
+. "$2/tests/cli/cli_help.sh"
+
+make project shepp-logan-2d-modified --columns 64 --views 90 --pixel 0.035 --samples 2 -o scan.h5
+make convert scan.h5 scan.npy
+for i in {0..89}; do echo "$i" | awk '{ printf "%.9f\n", $1 * 3.14159265359 / 90 }'; done > radians.txt
+
+# Warnings are printed with --quiet, notes and results of the run are not.
+edge=(recon scan.npy --arc 180 --axis-range "40,45" --overwrite -o volume.npy)
+check "an axis beside the range" 0 "${edge[@]}"
+has "the axis is said" out "axis      column"
+has "the assumption is a note" err "note: no geometry in 'scan.npy'"
+has "it warns" err "warning: the axis may be outside the range 40 to 45 that was searched"
+check "the same with --quiet" 0 "${edge[@]}" -q
+has "it warns as well" err "warning: the axis may be outside the range 40 to 45 that was searched"
+[ -s out ] && bad "--quiet prints" || ok "--quiet prints no results"
+grep -q "note: " err && bad "--quiet prints notes" || ok "--quiet prints no notes"
+grep -q -- "--sweep" err && bad "slices beside the axis are suggested" || ok "no sweep beside the axis"
+for command in "center scan.npy" "prep scan.npy -o prepared.npy" "align scan.npy -o views.json --rounds 1"; do
+	# shellcheck disable=SC2086
+	check "$command" 0 $command --arc 180 --axis-range 40,45 -q
+	has "$command warns" err "warning: the axis may be outside the range 40 to 45"
+done
+check "a sinogram without opposite rays in the range" 2 center scan.npy --arc 360 --geometry fan --source-axis 2 \
+	--source-detector 3 --pixel 0.035 --axis-range 1,4
+has "the range is named" err "columns 1 to 4 were searched, as --axis-range says"
+make project shepp-logan --columns 64 --rows 4 --views 20 -o stack.h5
+make convert stack.h5 stack.npy
+check "a range that cannot be searched" 2 recon stack.npy --arc 180 --bin 2 --axis-range 20,23 -o x.npy
+has "is named as given" err "--axis-range 20,23: it must lie within 0.5 to 62.5 and be 4 columns wide at least"
+! grep -q "were searched" err && ok "no search is claimed" || bad "a search is claimed: $(cat err)"
+# One function prints them, so that none depends on --quiet.
+if grep -rnE '"(warning|note): ' "$2/cli" "$2/src" --include='*.c'; then
+	bad "a warning or note that message.c does not print"
+else
+	ok "message.c prints all warnings and notes"
+fi
+
+# Units: angles, memory.
+check "radians" 2 recon scan.npy --angles @radians.txt -o x.npy
+has "are recognised" err "warning: the angles cover 3.107 degrees: these look like radians that were given as degrees"
+check "an arc in radians" 0 recon scan.npy --arc 3.14159 --axis 31.5 -o arc.npy
+has "is recognised" err "look like radians"
+check "degrees" 0 recon scan.npy --arc 180 --axis 31.5 -o degrees.npy
+grep -q "look like" err && bad "degrees are doubted" || ok "degrees are not doubted"
+check "memory without a unit" 2 recon scan.h5 --memory 16 -o x.npy
+has "names units" err "--memory: '16' are bytes, as there is no unit; '16M' are MiB, '16G' GiB"
+check "memory in bytes" 0 recon scan.h5 --memory 268435456 -o bytes.npy
+
+# Options as they are typed, whatever the library calls them.
+check "a value out of range" 2 recon scan.h5 --hu 1,2,3 -o x.npy
+has "its option has dashes" err "tomos recon: --hu has 3 values"
+check "an axis that is not found" 0 recon scan.npy --geometry fan --arc 90 --source-axis 20 --source-detector 30 \
+	--pixel 0.035 --method sirt --iterations 1 -o fan.npy
+has "says what sets it" err "--axis sets it"
+! grep -q "the option '" out err && ok "no option without dashes" || bad "an option without dashes"
+check "a word that is an option of another command only" 2 phantom ball --radius 0 -o x.npy
+has "it stays a word" err "tomos phantom: phantom: the radius is 0"
+
+# Help of one command.
+check "help of align" 0 align --help
+has "has its outputs" out "list of views to write, .json or .txt"
+check "help of recon" 0 recon --help
+has "has the formats" out ".ome.zarr"
+has "has the default of --arc" out "(default: the angles of"
+check "help of project" 0 project --help
+has "has its own default" out "0: 180 for parallel rays"
+exit "$((failures > 0))"
