@@ -69,14 +69,19 @@ typedef enum { GIVEN_SCAN, GIVEN_AXIS, GIVEN_PREP, GIVEN_GROUPS } GivenGroup;
 
 static const char *const given_names[GIVEN_GROUPS] = {"scan", "axis", "prep"};
 
-static bool is_given(const uint64_t given[3], GivenGroup group, const char *name)
+static uint64_t option_bit(GivenGroup group, const char *name)
 {
 	int count;
 	const tomos_option *rows = tomos_options(given_names[group], &count);
 	for (int i = 0; i < count; i++)
 		if (strcmp(rows[i].name, name) == 0)
-			return given[group] >> i & 1;
-	return false;
+			return (uint64_t)1 << i;
+	return 0;
+}
+
+static bool is_given(const uint64_t given[3], GivenGroup group, const char *name)
+{
+	return (given[group] & option_bit(group, name)) != 0;
 }
 
 /* Rejects the first option of the group that is given, unless preparation has one of its name. */
@@ -102,11 +107,19 @@ static tomos_status check_views(const tomos_job *job, const uint64_t given[3], c
 	return job->axis_later ? TOMOS_OK : reject_given(given, GIVEN_AXIS, false, why);
 }
 
-static tomos_status check_axis(const tomos_job *job, const uint64_t given[3])
+/* Rays of a point source tell the direction of rotation, also where the axis is given. */
+static tomos_status check_axis(
+	const tomos_job *job, const tomos_scan *scan_file, const uint64_t given[3])
 {
 	tomos_scan_options scan = tomos_scan_defaults();
 	char why[128];
 	TRY(options_take(&scan, job->geometry, "scan"));
+	const char *file = scan_file->setup.geometry;
+	bool point = strcmp(scan.geometry, "fan") == 0 || strcmp(scan.geometry, "cone") == 0 ||
+		     (file && strcmp(file, "cone") == 0);
+	uint64_t others[3] = {given[0], given[1], given[2]};
+	if (is_given(given, GIVEN_SCAN, "axis") && point)
+		others[GIVEN_AXIS] &= ~option_bit(GIVEN_AXIS, "direction");
 	if (is_given(given, GIVEN_SCAN, "axis"))
 		snprintf(why, sizeof why, "the option 'axis' sets the axis");
 	else if (strcmp(scan.geometry, "helix") == 0 || strcmp(scan.geometry, "lebedev") == 0)
@@ -114,7 +127,7 @@ static tomos_status check_axis(const tomos_job *job, const uint64_t given[3])
 			scan.geometry);
 	else
 		return TOMOS_OK;
-	return job->axis_later ? TOMOS_OK : reject_given(given, GIVEN_AXIS, false, why);
+	return job->axis_later ? TOMOS_OK : reject_given(others, GIVEN_AXIS, false, why);
 }
 
 tomos_status tomos_job_check(const tomos_job *given_job, const tomos_scan *scan, const char *views,
@@ -131,7 +144,7 @@ tomos_status tomos_job_check(const tomos_job *given_job, const tomos_scan *scan,
 	else if (scan->geometry)
 		snprintf(why, sizeof why, "'%.400s' has a geometry of its own", scan->path);
 	else
-		return check_axis(&job, given);
+		return check_axis(&job, scan, given);
 	return check_views(&job, given, why);
 }
 

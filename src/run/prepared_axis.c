@@ -397,8 +397,9 @@ static tomos_status take_options(tomos_prepared *p, const tomos_job *job)
 	return TOMOS_OK;
 }
 
-/* The file gives the axis but leaves the direction open: the rays decide that alone. */
-static tomos_status find_direction(tomos_prepared *p, const tomos_progress *progress)
+/* The axis is given, but not the direction: the rays decide that alone. open: the scanner's file
+ * says so; else angles are kept where rays are not sure, or none is measured from both sides. */
+static tomos_status find_direction(tomos_prepared *p, bool open, const tomos_progress *progress)
 {
 	tomos_axis axis = {.bytes = sizeof axis};
 	int64_t row, rows;
@@ -407,13 +408,21 @@ static tomos_status find_direction(tomos_prepared *p, const tomos_progress *prog
 	double column = given.pose[POSE_AXIS];
 	orbit_free(&given);
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
-	TRY(tomos_prepared_axis(p, NULL, row, rows, &axis, progress));
-	TRY(move_axis(p, column, false));
+	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
+	if (!open && (status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED))
+		return TOMOS_OK;
+	TRY(status);
+	bool sure = axis.confidence >= UNSURE;
+	TRY(move_axis(p, column, axis.reversed && !sure && !open));
 	p->searched.bytes = 0;
-	if (axis.confidence < 0.1)
+	if (!open && !(sure && axis.reversed))
+		return TOMOS_OK;
+	if (!sure)
 		TRY(mem_printf(&p->warning, "the direction of rotation is uncertain"));
 	return mem_printf(&p->note, "direction %s, found from rays measured from both sides",
-		axis.reversed ? "opposite to the angles, which are negated" : "that of the angles");
+		axis.reversed ? "opposite to the angles, which are negated (keep them with the "
+				"option 'direction' given)"
+			      : "that of the angles");
 }
 
 /* The axis of a helix is not searched for, and is taken to be in the middle. */
@@ -440,7 +449,8 @@ tomos_status prepared_axis_known(
 		return said ? TOMOS_OK : say_middle(p, job);
 	if (!said)
 		return find_axis(p, progress);
-	bool open = p->scan->setup.geometry && !direction_known(p, job);
-	return open && view_has_source(&p->geometry->views[0]) ? find_direction(p, progress)
-							       : TOMOS_OK;
+	if (direction_known(p, job) || strcmp(p->axis.direction, "given") == 0 ||
+		!view_has_source(&p->geometry->views[0]))
+		return TOMOS_OK;
+	return find_direction(p, p->scan->setup.geometry, progress);
 }

@@ -79,6 +79,13 @@ cone="--geometry cone --source-axis 6 --source-detector 9 --pixel 0.05"
 grep -q "axis      column 50\.[34].*the angles are negated" out || fail "recon of a cone beam says $(cat out)"
 "$tomos" recon cone.npy $cone --quantity integrals --arc -360 --direction given -o kept.h5 >out
 grep -q "negated" out && fail "recon changes a direction that is given: $(cat out)"
+"$tomos" recon cone.npy $cone --quantity integrals --arc -360 --axis 50.4 -o set.h5 >out
+grep -q "direction opposite to the angles.*--direction given" out || fail "recon --axis says $(cat out)"
+"$tomos" compare cone.h5 set.h5 --max 0.1 -q || fail "recon --axis does not find the direction of rotation"
+"$tomos" recon cone.npy $cone --quantity integrals --arc -360 --axis 50.4 --direction given -o kept.h5 --overwrite >out
+grep -q "direction" out && fail "recon --axis changes a direction that is given: $(cat out)"
+"$tomos" recon cone.npy $cone --quantity integrals --arc 360 --axis 50.4 -o kept.h5 --overwrite >out
+grep -q "direction" out && fail "recon --axis speaks of the right direction: $(cat out)"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --fit --save found.json --picture both.png >out
 grep -q "roll  *0\.[789]" out || fail "center --fit says $(cat out)"
 "$tomos" recon cone.npy --quantity integrals --views-file found.json -o fitted.h5 -q
