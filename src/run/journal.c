@@ -21,6 +21,7 @@
  * frame. */
 #define READY "ready "
 #define JOURNAL_NOTE "note "
+#define FIRST_BYTES 4096 /* room for the head and the first lines */
 #define FRAME READY "%lld %lld:%lld %lld:%lld %08x\n"
 
 /* ".<name>.part" and ".<name>.journal" beside the output. */
@@ -264,7 +265,11 @@ tomos_status journal_clear(Journal *j)
 	io_discard(j->part);
 	remove_parts(j);
 	j->length = 0;
-	return flat_cut(j->descriptor, j->path, 0);
+	TRY(flat_cut(j->descriptor, j->path, 0));
+#ifdef FALLOC_FL_KEEP_SIZE /* before the output takes all the room that a full disk has left */
+	(void)fallocate(j->descriptor, FALLOC_FL_KEEP_SIZE, 0, FIRST_BYTES);
+#endif
+	return TOMOS_OK;
 }
 
 tomos_status journal_begin(Journal *j, const Identity *identity)
