@@ -65,7 +65,7 @@ test-gpu:
 
 # Faults in calls are tried once more, in part, with the address sanitizer, threads with theirs.
 test-long:
-	@scripts/setup --test
+	@scripts/setup
 	@$(call build,release)
 	@cd build && $(CTEST)
 	@$(MAKE) --no-print-directory test-clang
