@@ -28,16 +28,14 @@ static void heights_take(Heights *h, int64_t z, int64_t count)
 		h->plan.views[i].row[3] = -(double)z;
 }
 
-static tomos_status heights_make(Heights *h, const ProjectRequest *what)
+static void heights_make(Heights *h, const ProjectRequest *what, KernelView *views)
 {
 	*h = (Heights){.what = what, .plan = *what->plan, .slices = *what};
-	h->plan.views = NULL;
-	TRY(mem_alloc(&h->plan.views, what->count, sizeof *h->plan.views, "the views"));
+	h->plan.views = views;
 	for (int64_t i = 0; i < what->count; i++) {
-		KernelView *k = &h->plan.views[i];
-		*k = what->plan->views[what->first + i];
-		k->row[0] = k->row[1] = 0;
-		k->row[2] = 1;
+		views[i] = what->plan->views[what->first + i];
+		views[i].row[0] = views[i].row[1] = 0;
+		views[i].row[2] = 1;
 	}
 	h->plan.rays.all.families |= RAYS_IN_SLICE;
 	h->plan.rays.all.axis = 2;
@@ -45,22 +43,28 @@ static tomos_status heights_make(Heights *h, const ProjectRequest *what)
 	h->slices.first = 0;
 	h->slices.overwrite = false;
 	heights_take(h, what->box.low[2], what->box.high[2] - what->box.low[2]);
-	return TOMOS_OK;
 }
 
+/* View by view: with memory for all of them, the choice would depend on whether there is enough. */
 static bool heights_applies(const ProjectRequest *what)
 {
 	const RayClass *rays = &what->plan->rays;
 	const KernelModel *model = &what->plan->model;
+	ProjectRequest one = *what;
+	KernelView view;
 	Heights h;
 	Stack s;
 	if (!rays_are(rays, RAYS_LEVEL | RAYS_IN_SHEET) || rays_are(rays, RAYS_IN_SLICE) ||
 		rays->source < 0 || rays->source == TOMOS_POINT || model->planar || model->clamp ||
-		model->nearest || what->count <= FEW_VIEWS || heights_make(&h, what) != TOMOS_OK)
+		model->nearest || what->count <= FEW_VIEWS)
 		return false;
-	bool found = LEVEL(stack_find)(&h.slices, &s) && s.f.slices >= LEAST_SLICES;
-	mem_free(h.plan.views);
-	return found;
+	one.count = 1;
+	for (; one.first < what->first + what->count; one.first++) {
+		heights_make(&h, &one, &view);
+		if (!LEVEL(stack_find)(&h.slices, &s) || s.f.slices < LEAST_SLICES)
+			return false;
+	}
+	return true;
 }
 
 /* ---- along z --------------------------------------------------------------------------------- */
@@ -179,7 +183,9 @@ static tomos_status heights_project(const ProjectRequest *what)
 	int64_t tall = limit(high - low, 1, SLICES);
 	int64_t most =
 		limit(HEIGHTS_FLOATS / (tall * columns), min64(what->count, 16), what->count);
-	TRY(heights_make(&h, what));
+	KernelView *views;
+	TRY(mem_alloc(&views, what->count, sizeof *views, "the views"));
+	heights_make(&h, what, views);
 	tomos_status status = mem_alloc(
 		&h.rows, most * tall * columns, sizeof(float), "projections of the slices");
 	for (int64_t z = low, count; z < high && status == TOMOS_OK; z += count) {
@@ -190,7 +196,7 @@ static tomos_status heights_project(const ProjectRequest *what)
 			status = heights_views(&h, v, min64(most, what->count - v));
 	}
 	mem_free(h.rows);
-	mem_free(h.plan.views);
+	mem_free(views);
 	return status;
 }
 
