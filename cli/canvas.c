@@ -1,8 +1,10 @@
 /* A canvas: its colours, its file, and its SVG. */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "canvas.h"
 
@@ -84,30 +86,50 @@ char *canvas_take(canvas *c)
 	return text;
 }
 
-/* Under another name until it is complete. */
-static bool write_whole(const char *part, const char *path, const char *text, bool overwrite)
+static bool write_stream(const char *path, const char *text, bool regular)
 {
-	FILE *file = fopen(part, "w");
+	FILE *file = fopen(path, "w");
 	if (!file)
 		return false;
-	bool good = fputs(text, file) >= 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
-	good = fclose(file) == 0 && good;
-	good = good && (overwrite ? rename(part, path) : link(part, path)) == 0;
+	bool good = fputs(text, file) >= 0 && fflush(file) == 0;
+	good = good && (!regular || fsync(fileno(file)) == 0);
+	return fclose(file) == 0 && good;
+}
+
+/* A name of its own; where there are no hard links, another program may take it in between. */
+static bool name_new(const char *part, const char *path)
+{
+	struct stat info;
+	if (link(part, path) == 0)
+		return true;
+	if (errno == EEXIST)
+		return false;
+	if (lstat(path, &info) == 0) {
+		errno = EEXIST;
+		return false;
+	}
+	return rename(part, path) == 0;
+}
+
+/* Under another name until it is complete. */
+static bool write_whole(const char *path, const char *text, bool overwrite)
+{
+	char part[PATH_MAX + 32];
+	snprintf(part, sizeof part, "%s.part%ld", path, (long)getpid());
+	bool good = write_stream(part, text, true) &&
+		    (overwrite ? rename(part, path) == 0 : name_new(part, path));
 	int reason = errno;
 	(void)unlink(part);
 	errno = reason;
 	return good;
 }
 
+/* Links, pipes and devices, /dev/stdout for example, are written to and not replaced. */
 int text_write(const char *path, const char *text, bool overwrite)
 {
-	size_t size = strlen(path) + 32;
-	char *part = malloc(size);
-	if (!part)
-		return failed("no memory for '%s'", path);
-	snprintf(part, size, "%s.part%ld", path, (long)getpid());
-	bool good = write_whole(part, path, text, overwrite);
-	free(part);
+	struct stat info;
+	bool replaced = !overwrite || lstat(path, &info) != 0 || S_ISREG(info.st_mode);
+	bool good = replaced ? write_whole(path, text, overwrite) : write_stream(path, text, false);
 	return good ? DONE : failed("'%s' cannot be written: %s", path, strerror(errno));
 }
 

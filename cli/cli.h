@@ -121,10 +121,10 @@ void row_reset(settings *s, const settings *plain, int number, int i);
  * "file.dataset". */
 bool row_used(const command *c, int number, int i);
 const char *row_values(const tomos_option *row); /* "a|b|c" of a choice, with references resolved */
-void name_shown(const char *name, char shown[64]); /* with '-' for '_' */
-char row_letter(const tomos_option *row);          /* 'o' of -o, or 0 */
-/* Its default as text; "" for none. */
+void name_shown(const char *name, char shown[64]);               /* with '-' for '_' */
+char row_letter(const tomos_option *row);                        /* 'o' of -o, or 0 */
 const char *row_text(const command *c, const tomos_option *row); /* what it does */
+/* Its default as text; "" for none. */
 void row_default(const command *c, int number, const tomos_option *row, char text[256]);
 
 /* Target of an option of kind ARRAY; the array comes first, as the library expects. */
@@ -197,8 +197,10 @@ void say(const char *format, ...) PRINTF_LIKE(1, 2); /* to stdout, unless quiet 
 int interrupted(void);
 bool message_quiet(void);
 const char *message_command(void);
-/* Replaces option names of the library, source_axis, by those of the command, --source-axis. */
+/* Options of the library as they are typed: in an error message, source_axis becomes --source-axis; in a line of a job,
+ * which has names of files too, only what is written as "the option 'source_axis'". */
 void message_typed(const char *message, char *text, size_t size);
+void message_line_typed(const char *line, char *text, size_t size);
 void message_line(tomos_level level, const char *line); /* what a job of the library says */
 /* Lines on stderr, "note: ..." unless quiet, "warning: ..." always. */
 void note(const char *format, ...) PRINTF_LIKE(1, 2);

@@ -141,8 +141,8 @@ static void say_given(const tomos_prepared *prepared, const alignment *a)
 	if (!tomos_prepared_note(prepared)) /* which job_prepared has printed */
 		say("axis and direction of rotation: as given\n");
 	if (tomos_align_cut(&a->data))
-		warn("the object goes on beyond the first or last row: slices are added for what "
-		     "moves in and out of view, and shifts along the rows are less certain");
+		warn("the object goes on beyond the first or last row: parts of it move in and out "
+		     "of view, and shifts along the rows are less certain");
 }
 
 static int align(const settings *s, tomos_prepared *prepared, tomos_backend *backend)

@@ -287,8 +287,8 @@ static bool pose_say(const tomos_pose *pose)
 		warn("projections agree no better with what was found than before: "
 		     "compare slices before using it");
 	if (pose->reversed)
-		note("rays measured from both sides agree for the opposite direction of "
-		     "rotation only: the angles are negated (--direction given keeps them)");
+		note("opposite rays agree only if the rotation is reversed: the angles are negated "
+		     "(--direction given keeps them)");
 	return !uncertain;
 }
 

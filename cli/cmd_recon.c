@@ -223,8 +223,7 @@ static void say_report(const settings *s, const recon *r)
 	say_iterations(s, r);
 	say_stages(&r->report);
 	if (r->report.ranks > 1 && !s->run.dry_run)
-		say("sent      %.6g MB between %lld ranks; read in memory that they share: %.6g "
-		    "MB\n",
+		say("sent      %.6g MB between %lld ranks; read from shared memory: %.6g MB\n",
 			r->report.sent_bytes * 1e-6, (long long)r->report.ranks,
 			r->report.shared_bytes * 1e-6);
 	if (s->recon.timing && r->report.seconds > 0 && !s->run.dry_run)

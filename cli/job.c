@@ -140,8 +140,8 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 		say("standard error %.2g columns, ", axis->error);
 	say("confidence %.2f%s\n", axis->confidence, axis->half ? " (half acquisition)" : "");
 	if (axis->reversed)
-		note("rays measured from both sides agree for the opposite direction of "
-		     "rotation only: the angles are negated (--direction given keeps them)");
+		note("opposite rays agree only if the rotation is reversed: the angles are negated "
+		     "(--direction given keeps them)");
 	say_opinion("pairs", axis->pairs);
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);

@@ -125,26 +125,43 @@ static size_t quoted_option(const char *at, char *text, size_t *used, size_t siz
 	return start + length + 1;
 }
 
-void message_typed(const char *message, char *text, size_t size)
+/* Copies a word; the name of an option, where `named`, as it is typed. Returns its length. */
+static size_t copy_word(
+	const char *at, bool named, bool first, char *text, size_t *used, size_t size)
+{
+	size_t length = 0;
+	while (is_word(at[length]))
+		length++;
+	bool option = named && is_option(at, length, first) && *used + length + 4 < size;
+	if (option)
+		*used += (size_t)sprintf(text + *used, "--");
+	length = length ? length : 1;
+	for (size_t i = 0; i < length && *used + 2 < size; i++)
+		text[(*used)++] = option && at[i] == '_' ? '-' : at[i];
+	return length;
+}
+
+static void type_options(const char *message, bool words, char *text, size_t size)
 {
 	size_t used = 0;
 	for (const char *at = message; *at && used + 4 < size;) {
 		size_t length = quoted_option(at, text, &used, size);
-		at += length;
-		if (length > 0)
-			continue;
-		while (is_word(at[length]))
-			length++;
 		bool begins = at == message || at[-1] == ' ' ||
 			      at[-1] == '('; /* not part of a file name */
-		bool option =
-			begins && is_option(at, length, at == message) && used + length + 4 < size;
-		if (option)
-			used += (size_t)sprintf(text + used, "--");
-		for (size_t i = 0; i < (length ? length : 1) && used + 2 < size; i++, at++)
-			text[used++] = option && *at == '_' ? '-' : *at;
+		at += length ? length
+			     : copy_word(at, words && begins, at == message, text, &used, size);
 	}
 	text[used] = 0;
+}
+
+void message_typed(const char *message, char *text, size_t size)
+{
+	type_options(message, true, text, size);
+}
+
+void message_line_typed(const char *line, char *text, size_t size)
+{
+	type_options(line, false, text, size);
 }
 
 /* Adds the option to use, which the library does not know. */
@@ -193,7 +210,7 @@ void say(const char *format, ...)
 void message_line(tomos_level level, const char *line)
 {
 	char text[1024];
-	message_typed(line, text, sizeof text);
+	message_line_typed(line, text, sizeof text);
 	if (level == TOMOS_FACT)
 		say("%s\n", text);
 	else if (level == TOMOS_NOTE)

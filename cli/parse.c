@@ -96,8 +96,8 @@ static int set_size(char *base, const tomos_option *row, const char *option, con
 	if (tomos_size_parse(text, &bytes) != TOMOS_OK)
 		return wrong_usage("--%s: %s", option, tomos_message());
 	if (bytes > 0 && bytes < 1 << 20 && isdigit((unsigned char)text[strlen(text) - 1]))
-		return wrong_usage("--%s: '%s' are bytes, as there is no unit; '%sM' are MiB, "
-				   "'%sG' GiB",
+		return wrong_usage("--%s: '%s' means bytes, as it has no unit; write %sM for MiB "
+				   "or %sG for GiB",
 			option, text, text, text);
 	memcpy(base + row->offset, &bytes, sizeof bytes);
 	return DONE;

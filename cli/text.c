@@ -109,9 +109,12 @@ static bool begins_with_name(const char *list, const char *name)
  * the option, one number in a line. */
 static int keep_column(const char *option, const char *path, char *text)
 {
-	size_t head = strcspn(text, "\r\n"), used = 0;
+	size_t head, used = 0;
 	int64_t column = 0, at = 0;
 	char names[200];
+	if (strncmp(text, "\xef\xbb\xbf", 3) == 0) /* the byte-order mark of spreadsheets */
+		memmove(text, text + 3, strlen(text + 3) + 1);
+	head = strcspn(text, "\r\n");
 	if (!isalpha((unsigned char)text[0]) || !memchr(text, ',', head))
 		return DONE;
 	snprintf(names, sizeof names, "%.*s", (int)head, text);

@@ -68,7 +68,7 @@ typedef enum tomos_status {
 	TOMOS_UNSUPPORTED, /* valid, but not built or not possible */
 	TOMOS_NO_DEVICE,
 	TOMOS_CANCELLED,
-	TOMOS_DIVERGED,    /* an iteration whose residual grows without bound, or is not finite */
+	TOMOS_DIVERGED, /* an iteration whose residual grows without bound, or is not finite */
 	TOMOS_CALLBACK_FAILED /* a function of a tomos_custom operator returned other than 0 */
 } tomos_status;
 
@@ -216,8 +216,8 @@ TOMOS_API tomos_status tomos_geometry_read(
  * mm), TIGRE (its fields as .json), LEAP (parameters of a cone or modular beam), CWI (.geom, with
  * sources) and projection matrices (three lines of four numbers per view, or in the header of a
  * NRRD file). Files that do not hold the detector's size need it. */
-TOMOS_API tomos_status tomos_geometry_import(tomos_geometry **scan, const char *path,
-	int64_t rows, int64_t columns, int point_source, double pixel, double pixel_height);
+TOMOS_API tomos_status tomos_geometry_import(tomos_geometry **scan, const char *path, int64_t rows,
+	int64_t columns, int point_source, double pixel, double pixel_height);
 TOMOS_API tomos_status tomos_geometry_write(
 	const tomos_geometry *scan, const char *path, const tomos_file_options *options);
 TOMOS_API void tomos_geometry_free(tomos_geometry *scan);
@@ -254,8 +254,8 @@ typedef struct tomos_cancel {
 	int raised;
 } tomos_cancel;
 
-TOMOS_API void tomos_cancel_on(const tomos_cancel *flag);  /* this thread watches it; NULL: none */
-TOMOS_API void tomos_cancel_raise(tomos_cancel *flag); /* from any thread, or a signal handler */
+TOMOS_API void tomos_cancel_on(const tomos_cancel *flag); /* this thread watches it; NULL: none */
+TOMOS_API void tomos_cancel_raise(tomos_cancel *flag);    /* from any thread, or a signal handler */
 TOMOS_API void tomos_cancel_clear(tomos_cancel *flag);
 TOMOS_API int tomos_cancel_raised(const tomos_cancel *flag);
 
@@ -311,7 +311,7 @@ typedef struct tomos_file_info {
 	tomos_content content;
 	int64_t shape[3];
 	int has_grid, has_geometry;
-	int64_t unpacked; /* 1: while it is open, an unpacked copy of it is in $TMPDIR */
+	int64_t unpacked;        /* 1: while it is open, an unpacked copy of it is in $TMPDIR */
 	const char *length_unit; /* "mm"; "pixel": the size of pixels is not known; "": not said */
 	const char *value_unit;  /* "1/mm", "HU", ...; "": not said */
 } tomos_file_info;
@@ -448,19 +448,18 @@ TOMOS_API void tomos_scan_facts(const tomos_scan *scan, char *facts, size_t size
 typedef struct tomos_fields {
 	size_t bytes;
 	const tomos_array *flats, *darks;
-	const double
-		*flat_views; /* number of views taken before each flat; NULL: not known */
-	double first_view;   /* index in the scan of the first view of the data */
+	const double *flat_views; /* number of views taken before each flat; NULL: not known */
+	double first_view;        /* index in the scan of the first view of the data */
 } tomos_fields;
 
 /* Values changed by the preparation; every step adds to them. */
 typedef struct tomos_prep_report {
 	size_t bytes;
 	int64_t repaired; /* values without light or not finite, interpolated along their row */
-	int64_t raised;  /* values below the floor */
-	int64_t zingers; /* values replaced by a median */
-	int64_t stripes; /* columns replaced or levelled as broken or as large stripes */
-	int64_t views;   /* bad ones, interpolated or left out */
+	int64_t raised;   /* values below the floor */
+	int64_t zingers;  /* values replaced by a median */
+	int64_t stripes;  /* columns replaced or levelled as broken or as large stripes */
+	int64_t views;    /* bad ones, interpolated or left out */
 } tomos_prep_report;
 
 /* The steps, in place on [view][row][column]. Results depend neither on the number of threads
@@ -536,9 +535,9 @@ TOMOS_API tomos_status tomos_array_copy(
 /* The largest rates of a device, per second. GPUs report them, those of a CPU are measured; 0:
  * unknown. */
 typedef enum tomos_rate {
-	TOMOS_RATE_MEMORY, /* bytes to and from its memory */
-	TOMOS_RATE_LINK,   /* bytes each way between it and the host's memory */
-	TOMOS_RATE_CACHE,  /* bytes from the first-level cache, or from shared memory */
+	TOMOS_RATE_MEMORY,  /* bytes to and from its memory */
+	TOMOS_RATE_LINK,    /* bytes each way between it and the host's memory */
+	TOMOS_RATE_CACHE,   /* bytes from the first-level cache, or from shared memory */
 	TOMOS_RATE_SUMS,    /* multiply-adds of floats */
 	TOMOS_RATE_FETCHES, /* interpolated values of texture units */
 	TOMOS_RATE_TENSOR,  /* multiply-adds of halves in matrix units */
@@ -615,9 +614,9 @@ TOMOS_API const tomos_kernel *tomos_kernels(int *count);
 typedef struct tomos_tuned {
 	size_t bytes;
 	char kernel[32];
-	char projector[16];                   /* "voxel", ... */
-	char direction[8];                    /* "forward" or "back" */
-	char data[8];                         /* "float" or "half" */
+	char projector[16]; /* "voxel", ... */
+	char direction[8];  /* "forward" or "back" */
+	char data[8];       /* "float" or "half" */
 	/* "slices", "fan" (one slice), "fans", "cone": upright, "tilted": other point sources,
 	 * "free": others */
 	char rays[8];
@@ -726,7 +725,7 @@ TOMOS_API tomos_status tomos_align(tomos_backend *backend, const tomos_grid *gri
 	const tomos_geometry *scan, const tomos_array *projections, double *motions, double *poses,
 	const tomos_align_options *options, const tomos_progress *progress);
 /* 1: the object goes on beyond the first or last row. tomos_align then adds slices at both ends of
- * the grid for what moves in and out of view, and its shifts along the rows are less certain. */
+ * the grid (detectors upright along z), and its shifts along the rows are less certain. */
 TOMOS_API int tomos_align_cut(const tomos_array *projections);
 
 /* ---- stored matrices ---------------------------------------------------------------------- */
@@ -778,9 +777,9 @@ TOMOS_API tomos_status tomos_op_matrix_read(tomos_op **op, tomos_backend *backen
 typedef struct tomos_history {
 	size_t bytes;
 	double *residual, *error;
-	int64_t capacity;  /* of the lists */
-	int64_t count;     /* iterations done; may exceed the capacity */
-	int64_t best;      /* the iteration of least error, counted from 1; 0: none, or no truth */
+	int64_t capacity; /* of the lists */
+	int64_t count;    /* iterations done; may exceed the capacity */
+	int64_t best;     /* the iteration of least error, counted from 1; 0: none, or no truth */
 	/* The stopping rule that ended it, "cancelled", "converged" (no direction is left), or
 	 * "accuracy" (the residual is too small for the option normal = fourier). */
 	const char *ended;
@@ -834,9 +833,8 @@ TOMOS_API tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_g
  * (`count`, up to 7) of the polynomial that makes the object uniform and keeps its mean. scatter:
  * the constant fraction of the intensity that does so. quality, or NULL: standard deviation inside
  * the object relative to its mean, before and after. */
-TOMOS_API tomos_status tomos_hardening_find(double *coefficients, int64_t count,
-	double quality[2], tomos_backend *backend, const tomos_geometry *scan,
-	const tomos_array *integrals);
+TOMOS_API tomos_status tomos_hardening_find(double *coefficients, int64_t count, double quality[2],
+	tomos_backend *backend, const tomos_geometry *scan, const tomos_array *integrals);
 TOMOS_API tomos_status tomos_scatter_find(double *scatter, double quality[2],
 	tomos_backend *backend, const tomos_geometry *scan, const tomos_array *integrals);
 /* Attenuation to Hounsfield units, in place: 1000 (x - water) / (water - air). */
@@ -857,14 +855,14 @@ TOMOS_API tomos_status tomos_checkpoint_describe(const char *path, tomos_checkpo
 #define TOMOS_AXIS_SCORES 192
 typedef struct tomos_axis {
 	size_t bytes;
-	double column;     /* detector column of the axis, first pixel 0 */
+	double column; /* detector column of the axis, first pixel 0 */
 	/* Difference between the best and the second best score, relative to the range of scores:
 	 * 0: ambiguous, 1: unambiguous; comparable for one method and range only. */
 	double confidence;
 	/* 1: best at the end of the range, or a search of all columns finds it outside */
 	int at_edge;
-	int full_turn;     /* 1: the views cover 360 degrees */
-	int half;          /* 1: half acquisition: the axis is in the outer quarter of the width */
+	int full_turn;    /* 1: the views cover 360 degrees */
+	int half;         /* 1: half acquisition: the axis is in the outer quarter of the width */
 	double low, high; /* the range searched, also where that failed; 0: no search began */
 	double pairs, vo, sharpness; /* result of each method; NAN: not used */
 	/* Standard error of `column`, in columns, from the results of parts of the data or of the
@@ -892,8 +890,13 @@ TOMOS_API tomos_status tomos_axis_find_scan(tomos_axis *axis, tomos_backend *bac
 	const tomos_progress *progress);
 /* The pose of the detector of a fan or cone beam scan, as the data have it. */
 enum {
-	TOMOS_POSE_AXIS, TOMOS_POSE_AXIS_ROW, TOMOS_POSE_ROLL, TOMOS_POSE_SLANT, TOMOS_POSE_SWIVEL,
-	TOMOS_POSE_SOURCE_DETECTOR, TOMOS_POSE_VALUES
+	TOMOS_POSE_AXIS,
+	TOMOS_POSE_AXIS_ROW,
+	TOMOS_POSE_ROLL,
+	TOMOS_POSE_SLANT,
+	TOMOS_POSE_SWIVEL,
+	TOMOS_POSE_SOURCE_DETECTOR,
+	TOMOS_POSE_VALUES
 };
 typedef struct tomos_pose {
 	size_t bytes;
@@ -921,8 +924,13 @@ TOMOS_API int tomos_axis_doubt(const tomos_axis *axis, double *from, double *to,
 /* The stages of a run, in the order of the data. Without a device that the data stay on, nothing is
  * uploaded or downloaded between the others. */
 enum {
-	TOMOS_STAGE_READ, TOMOS_STAGE_UPLOAD, TOMOS_STAGE_PREPARE, TOMOS_STAGE_RECONSTRUCT,
-	TOMOS_STAGE_DOWNLOAD, TOMOS_STAGE_WRITE, TOMOS_STAGES
+	TOMOS_STAGE_READ,
+	TOMOS_STAGE_UPLOAD,
+	TOMOS_STAGE_PREPARE,
+	TOMOS_STAGE_RECONSTRUCT,
+	TOMOS_STAGE_DOWNLOAD,
+	TOMOS_STAGE_WRITE,
+	TOMOS_STAGES
 };
 TOMOS_API const char *tomos_stage_names(void); /* "read|upload|..." */
 
@@ -943,7 +951,7 @@ typedef struct tomos_run_report {
 	int64_t best;      /* iteration of least error, counted from 1; 0: none, or no truth */
 	const char *ended; /* as in tomos_history, or "iterations"; "": fbp, fdk */
 	int complete; /* 1: the output is in its place; after TOMOS_CANCELLED: the last iterate */
-	int compared;      /* 1: `difference` has the figures of tomos_compare(compare, volume) */
+	int compared; /* 1: `difference` has the figures of tomos_compare(compare, volume) */
 	tomos_difference difference;
 	char forward[32], back[32]; /* kernels that ran; "": reference kernel, or none */
 	double planned_bytes;       /* memory of the plan; `slabs` is planned, too, in a dry run */
@@ -968,8 +976,8 @@ typedef struct tomos_run_look {
 	size_t bytes;
 	tomos_prepared *prepared; /* the projections, which may be read */
 	const char *method, *output;
-	const char *backend;      /* as tomos_backend_describe */
-	const tomos_grid *grid;   /* of the volume that was written */
+	const char *backend;    /* as tomos_backend_describe */
+	const tomos_grid *grid; /* of the volume that was written */
 	/* The middle planes of the volume, across z, y and x, as pictures [row][column]: x or y to
 	 * the right, y downwards or z upwards. Of slices that this process did not compute, some
 	 * are read from the file, and others look like these. */
@@ -1023,9 +1031,9 @@ typedef struct tomos_job {
 	const char *truth; /* file of the true volume, for the error of iterations and keep_best */
 	/* Any method: file of a volume, for report->difference; NULL: that of `truth`. */
 	const char *compare;
-	int64_t axis_later;  /* tomos_prepared_open: 1: the axis is taken to be in the middle of the
+	int64_t axis_later; /* tomos_prepared_open: 1: the axis is taken to be in the middle of the
 			      * detector, until tomos_prepared_axis searches for it */
-	tomos_comm *comm; /* the ranks that do the job together, each with the same job; NULL: one
+	tomos_comm *comm;   /* the ranks that do the job together, each with the same job; NULL: one
 			   * process */
 	/* Called once when the output is in its place, on rank 0; `report` is that of the run. */
 	void (*look)(void *user, const tomos_run_look *look);
@@ -1046,8 +1054,8 @@ TOMOS_API tomos_status tomos_run(const tomos_job *job, const tomos_progress *pro
  * "scan" where the scan or the job has views already, and those of "axis" where the axis is known
  * or is not searched for. Bit i of given[0], [1] and [2]: row i of "scan", "axis" and "prep" was
  * set. `views`: what messages call the views of the job; NULL: it has none. */
-TOMOS_API tomos_status tomos_job_check(const tomos_job *job, const tomos_scan *scan,
-	const char *views, const uint64_t given[3]);
+TOMOS_API tomos_status tomos_job_check(
+	const tomos_job *job, const tomos_scan *scan, const char *views, const uint64_t given[3]);
 /* The output of a job that names none: the folder SCAN_rec beside the scan, with '/' at its end. */
 TOMOS_API tomos_status tomos_job_output(const char *scan, char *output, size_t size);
 
@@ -1100,7 +1108,7 @@ TOMOS_API void tomos_prepared_close(tomos_prepared *prepared);
  * for each member that is known; '#' begins a comment. */
 typedef struct tomos_rates {
 	size_t bytes;
-	double back, iterate; /* of thick slabs; */
+	double back, iterate;           /* of thick slabs; */
 	double back_half, iterate_half; /* slices with which half of these rates is reached */
 	double filter, prepare, read, write, link;
 	double memory, network;     /* between ranks: in a node, and out of it */
@@ -1122,18 +1130,25 @@ typedef struct tomos_work {
 	size_t bytes;
 	const tomos_grid *grid;
 	const tomos_geometry *scan;
-	const char *method;    /* as in tomos_job */
-	int64_t iterations;    /* of iterative methods */
-	int64_t groups;        /* ranks that share a slab and divide its views; 0: as in a run */
-	double sample_bytes;   /* of a stored projection value; 0: 2 */
-	double voxel_bytes;    /* of a stored voxel; 0: 4 */
+	const char *method;  /* as in tomos_job */
+	int64_t iterations;  /* of iterative methods */
+	int64_t groups;      /* ranks that share a slab and divide its views; 0: as in a run */
+	double sample_bytes; /* of a stored projection value; 0: 2 */
+	double voxel_bytes;  /* of a stored voxel; 0: 4 */
 } tomos_work;
 
 /* The stages of a run whose times are expected; those of one rank follow each other or overlap. */
 enum {
-	TOMOS_COST_START, TOMOS_COST_READ, TOMOS_COST_UPLOAD, TOMOS_COST_PREPARE,
-	TOMOS_COST_FILTER, TOMOS_COST_PROJECT, TOMOS_COST_EXCHANGE, TOMOS_COST_DOWNLOAD,
-	TOMOS_COST_WRITE, TOMOS_COSTS
+	TOMOS_COST_START,
+	TOMOS_COST_READ,
+	TOMOS_COST_UPLOAD,
+	TOMOS_COST_PREPARE,
+	TOMOS_COST_FILTER,
+	TOMOS_COST_PROJECT,
+	TOMOS_COST_EXCHANGE,
+	TOMOS_COST_DOWNLOAD,
+	TOMOS_COST_WRITE,
+	TOMOS_COSTS
 };
 TOMOS_API const char *tomos_cost_names(void); /* "start|read|..." */
 
@@ -1143,10 +1158,10 @@ typedef struct tomos_cost {
 	int64_t slabs, groups; /* slabs of the volume times groups of views: ranks that work */
 	int64_t slices, views; /* the most of any rank */
 	int64_t rows;          /* detector rows that a rank reads, the most of any */
-	double seconds, stage_seconds[TOMOS_COSTS]; /* of the whole run; of its slowest rank */
-	int64_t limiting;                           /* the longest stage */
+	double seconds, stage_seconds[TOMOS_COSTS];   /* of the whole run; of its slowest rank */
+	int64_t limiting;                             /* the longest stage */
 	double read_bytes, sent_bytes, written_bytes; /* of all ranks together */
-	double data_bytes; /* of a rank's part of the volume and of the projections, as floats */
+	double data_bytes;   /* of a rank's part of the volume and of the projections, as floats */
 	double shared_bytes; /* of all ranks: read in the memory that those of a node share */
 	double balance;      /* updates of the rank that has most, relative to the mean of all */
 } tomos_cost;

@@ -193,8 +193,8 @@ static int answer_slice(view_state *v, const view_request *r, view_reply *reply)
 	return reply->status;
 }
 
-/* {"axis":31.4,"error":0.02,"reversed":false,"warning":"","why":""}; `why` there is none: a search
- * that finds nothing is no failure of the page. */
+/* {"axis":31.4,"error":0.02,"reversed":false,"warning":"","why":""}; `why`: the reason if no axis
+ * was found, which is not an error of the page. */
 static int answer_axis(view_state *v, view_reply *reply)
 {
 	size_t size;

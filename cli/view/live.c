@@ -135,7 +135,7 @@ static void typed_or_empty(const char *line, char *text, size_t size)
 {
 	text[0] = 0;
 	if (line)
-		message_typed(line, text, size);
+		message_line_typed(line, text, size);
 }
 
 tomos_status live_find(view_live *l, view_axis *axis)

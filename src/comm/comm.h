@@ -46,7 +46,7 @@ struct tomos_comm {
 	double sent;     /* bytes of messages to other ranks */
 	double shared;   /* bytes of other ranks that were read in memory that they share */
 	double gathered; /* bytes of gathers and broadcasts that other ranks have received */
-	void *room;      /* ROOM bytes for each rank: what gathers need if memory is exhausted */
+	void *room; /* ROOM bytes for each rank: a buffer for gathers, if memory is exhausted */
 	void *own;
 };
 

@@ -176,7 +176,9 @@ static tomos_status check_unused(const tomos_scan_options *o, const Kind *kind)
 static tomos_status choose_views(tomos_scan_options *o, const Kind *kind)
 {
 	if (o->angles && (o->arc != 0 || o->start != 0))
-		return fail(TOMOS_BAD_VALUE, "angles are given, and %s = %g degrees too; give one",
+		return fail(TOMOS_BAD_VALUE,
+			"the option 'angles' is given, and the option '%s' (%g degrees) too; give "
+			"one",
 			o->arc != 0 ? "arc" : "start", (o->arc != 0 ? o->arc : o->start) * DEGREES);
 	if (o->views == 0)
 		o->views = o->angles_count;

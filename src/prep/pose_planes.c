@@ -51,7 +51,7 @@ static tomos_status row_answers(const Search *s, const Coarse *c, const double p
 	return TOMOS_OK;
 }
 
-/* A step, and whether planes are alike where it began. */
+/* One step; step->residual is that before it. */
 static tomos_status step_planes(
 	const Search *s, const Coarse *c, unsigned free, double pose[POSE_COUNT], PoseStep *step)
 {

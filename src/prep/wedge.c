@@ -65,7 +65,8 @@ tomos_status wedge_take(tomos_prep_options *o, double coefficients[WEDGE_TERMS])
 	if (o->wedge_count == 0)
 		return TOMOS_OK;
 	if (o->hardening_count > 0)
-		return fail(TOMOS_BAD_VALUE, "hardening and wedge are both given; use one of them");
+		return fail(TOMOS_BAD_VALUE, "the option 'hardening' and the option 'wedge' are "
+					     "both given; use one of them");
 	TRY(tomos_hardening_wedge(coefficients, WEDGE_TERMS, o->wedge, o->wedge_count));
 	o->hardening = coefficients;
 	o->hardening_count = WEDGE_TERMS;

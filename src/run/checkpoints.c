@@ -1,5 +1,7 @@
 /* Names of checkpoint files of a run, and their checks before the work. */
-#include <glob.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "run/run_parts.h"
 
@@ -81,22 +83,39 @@ tomos_status iterative_checkpoints(FileRun *r)
 	return TOMOS_OK;
 }
 
+/* Whether a name ends in the slices of a slab, ".0-15", and in nothing else. */
+static bool ends_in_slices(const char *end)
+{
+	size_t first = end[0] == '.' ? strspn(end + 1, "0123456789") : 0;
+	size_t last =
+		first > 0 && end[first + 1] == '-' ? strspn(end + first + 2, "0123456789") : 0;
+	return last > 0 && !end[first + last + 2];
+}
+
 /* The first checkpoint of this name that belongs to other slabs; NULL: there is none. */
 static tomos_status find_other(const FileRun *r, char **path)
 {
 	const char *name = r->iterative.o.checkpoint;
-	char *pattern;
-	glob_t files;
+	PathParts parts = path_parts(name);
+	const char *base = name + parts.directory_length;
+	struct dirent **list;
+	char *folder;
 	*path = NULL;
 	if (access(name, F_OK) == 0)
 		return mem_text(path, name);
-	TRY(mem_printf(&pattern, "%s.[0-9]*-[0-9]*", name));
+	TRY(mem_printf(&folder, "%.*s", parts.directory_length, name));
+	int count = scandir(folder[0] ? folder : ".", &list, NULL, alphasort);
 	tomos_status status = TOMOS_OK;
-	if (glob(pattern, 0, NULL, &files) == 0) {
-		status = mem_text(path, files.gl_pathv[0]);
-		globfree(&files);
+	for (int i = 0; i < count; i++) {
+		const char *found = list[i]->d_name;
+		if (!*path && status == TOMOS_OK && strncmp(found, base, strlen(base)) == 0 &&
+			ends_in_slices(found + strlen(base)))
+			status = mem_printf(path, "%s%s", folder, found);
+		free(list[i]); /* scandir's own memory */
 	}
-	mem_free(pattern);
+	if (count >= 0)
+		free(list);
+	mem_free(folder);
 	return status;
 }
 
@@ -106,9 +125,9 @@ static tomos_status say_none(const FileRun *r)
 	TRY(find_other(r, &other));
 	tomos_status status =
 		other ? job_warn(r->job,
-				"the checkpoint '%s' is of a run with other slabs of slices, or "
-				"with other ranks: slices that are not finished begin with the "
-				"first iteration",
+				"the checkpoint '%s' belongs to a run that divided the slices "
+				"differently: slices that are not finished begin with the first "
+				"iteration",
 				other)
 		      : job_note(r->job,
 				"there is no checkpoint '%s': slices that are not finished "

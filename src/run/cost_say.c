@@ -130,7 +130,7 @@ static tomos_status say_parts(const FileRun *r, const tomos_cost *c)
 		TRY(job_warn(r->job, "%lld of the %lld ranks have nothing to do",
 			(long long)(c->ranks - c->slabs * c->groups), (long long)c->ranks));
 	TRY(job_say(
-		r->job, "          the rank with most work has %.3g times the mean", c->balance));
+		r->job, "          the rank with most work does %.3g times the mean", c->balance));
 	TRY(job_say(r->job, "memory    %.0f MiB for a rank", r->planned / (1 << 20)));
 	if (r->planned_device > 0)
 		TRY(job_say(r->job, "          and %.0f MiB on its device",
@@ -141,7 +141,8 @@ static tomos_status say_parts(const FileRun *r, const tomos_cost *c)
 		1e-9 * c->written_bytes));
 	if (c->shared_bytes <= 0)
 		return TOMOS_OK;
-	return job_say(r->job, "          %.4g GB read in the memory that ranks of a node share",
+	return job_say(r->job,
+		"          %.4g GB read from the memory shared by the ranks of a node",
 		1e-9 * c->shared_bytes);
 }
 

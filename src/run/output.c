@@ -172,8 +172,8 @@ static tomos_status open_journal(FileRun *r, const Identity *identity)
 	return TOMOS_OK;
 }
 
-/* Iterative methods create their output when they have computed some of it. The memory that writing
- * may take follows from the plan, unless there is no limit. */
+/* Iterative methods create their output when they have computed some of it. With --memory, what
+ * writing may take follows from the plan. */
 static bool is_known_early(const FileRun *r)
 {
 	bool window =

@@ -159,12 +159,13 @@ static tomos_status say_unusual(const tomos_prepared *p, const tomos_job *job)
 	const char *quantity = p->prep.quantity;
 	bool automatic = strcmp(quantity, "auto") == 0;
 	if (!prepared_are_counts(p) && !automatic && p->info.flats > 0)
-		TRY(job_warn(job, "quantity is %s, so the scan's flats are not used", quantity));
+		TRY(job_warn(job, "the option 'quantity' is %s, so the scan's flats are not used",
+			quantity));
 	TRY(say_wide_stripes(p, job));
 	if (!prepared_are_integrals(p))
-		return job_warn(job,
-			"steps have no log: the volume is made of transmissions, not of "
-			"line integrals");
+		return job_warn(job, "the option 'steps' has no log: the volume is made of "
+				     "transmissions, not of "
+				     "line integrals");
 	return TOMOS_OK;
 }
 

@@ -167,7 +167,7 @@ tomos_status journal_open(Journal *journal, const char *output, const Identity *
 /* For ranks above 0, when rank 0 has opened the journal: one of the rank's own, whose lines a later
  * run adds to that of rank 0. */
 tomos_status journal_join(Journal *journal, const char *output, int rank);
-/* What an earlier run left goes. */
+/* Removes what an earlier run left. */
 tomos_status journal_clear(Journal *journal);
 /* The first line of an empty journal. The file under construction may be there already. */
 tomos_status journal_begin(Journal *journal, const Identity *identity);

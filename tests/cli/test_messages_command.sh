@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What commands say: warnings with and without --quiet, options as they are typed, units, help of one command.
+# What commands say: warnings with and without --quiet, options as they are typed, units, help of one command, text outputs.
 set -u
 # shellcheck source=tests/cli/cli_help.sh
 . "$2/tests/cli/cli_help.sh"
@@ -47,7 +47,7 @@ has "is recognised" err "look like radians"
 check "degrees" 0 recon scan.npy --arc 180 --axis 31.5 -o degrees.npy
 grep -q "look like" err && bad "degrees are doubted" || ok "degrees are not doubted"
 check "memory without a unit" 2 recon scan.h5 --memory 16 -o x.npy
-has "names units" err "--memory: '16' are bytes, as there is no unit; '16M' are MiB, '16G' GiB"
+has "names units" err "--memory: '16' means bytes, as it has no unit; write 16M for MiB or 16G for GiB"
 check "memory in bytes" 0 recon scan.h5 --memory 268435456 -o bytes.npy
 
 # Options as they are typed, whatever the library calls them.
@@ -59,6 +59,11 @@ has "says what sets it" err "--axis sets it"
 ! grep -q "the option '" out err && ok "no option without dashes" || bad "an option without dashes"
 check "a word that is an option of another command only" 2 phantom ball --radius 0 -o x.npy
 has "it stays a word" err "tomos phantom: phantom: the radius is 0"
+make convert scan.h5 bad_views.h5
+check "files named like options" 0 recon bad_views.h5 -o flat_average.h5
+has "keep their names" out "bad_views.h5: tomos"
+has "in all lines" out "to flat_average.h5"
+! grep -q -- "--bad-views\|--flat-average" out err && ok "no file becomes an option" || bad "a file as an option: $(cat out err)"
 
 # Help of one command.
 check "help of align" 0 align --help
@@ -68,4 +73,22 @@ has "has the formats" out ".ome.zarr"
 has "has the default of --arc" out "(default: the angles of"
 check "help of project" 0 project --help
 has "has its own default" out "0: 180 for parallel rays"
+# Text outputs: a link stays a link, and what is no file is written to.
+make project shepp-logan-2d-modified --columns 24 --views 12 -o small.h5
+sirt=(recon small.h5 --method sirt --iterations 2 -q --overwrite -o sirt.npy)
+ln -s real.csv link.csv
+echo old > real.csv
+check "a history through a link" 0 "${sirt[@]}" --history link.csv
+[ -L link.csv ] && has "is in the file that it names" real.csv "iteration,residual" || bad "the link was replaced"
+mkfifo pipe
+timeout 20 cat pipe > received &
+check "a history to a pipe" 0 "${sirt[@]}" --history pipe
+wait $!
+[ -p pipe ] && has "goes through it" received "iteration,residual" || bad "the pipe was replaced"
+echo mine > taken.csv
+check "a history that exists" 1 recon small.h5 --method sirt --iterations 2 -q -o other.npy --history taken.csv
+has "is kept" taken.csv mine
+printf '\xef\xbb\xbfview,shift-x\n' > marked.csv
+for i in {0..11}; do echo "$i,0"; done >> marked.csv
+check "a table with a byte-order mark" 0 recon small.h5 --shift-x @marked.csv -q -o marked.npy
 exit "$((failures > 0))"

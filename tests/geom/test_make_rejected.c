@@ -97,9 +97,9 @@ static void test_rejected_lists(void **state)
 		(o.angles = NULL, o.angles_count = 3));
 	reject("parallel", "view 2: its angle is nan degrees; it must be between",
 		(o.angles = list, o.angles_count = 4));
-	reject("parallel", "angles are given, and arc = 180 degrees too",
+	reject("parallel", "the option 'angles' is given, and the option 'arc' (180 degrees) too",
 		(o.angles = good, o.angles_count = 4, o.arc = PI));
-	reject("parallel", "angles are given, and start = 90 degrees too",
+	reject("parallel", "the option 'angles' is given, and the option 'start' (90 degrees) too",
 		(o.angles = good, o.angles_count = 4, o.start = PI / 2));
 	reject("parallel", "axis has 3 values for 4 views; it takes one, or one per view",
 		(o.axis = good, o.axis_count = 3));

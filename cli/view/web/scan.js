@@ -71,10 +71,10 @@ export class AxisPanel {
 
 	/* What the search did, beside the column. */
 	say({ axis, reversed, warning, why }) {
-		this.reversed = reversed; /* with --axis tomos recon would take the angles as they are */
+		this.reversed = reversed; /* the option to copy then has --reverse: recon need not search again */
 		const lines = axis === null ? [`The ${this.sought} was not found: ${why}`] : [];
 		if (reversed)
-			lines.push("The angles are negated, as by tomos recon: rays measured from both sides agree for the opposite direction of rotation only.");
+			lines.push("The angles are negated, as by tomos recon: opposite rays agree only if the rotation is reversed.");
 		if (warning)
 			lines.push(`Warning: ${warning}`);
 		this.saidBox.textContent = lines.join(" ");

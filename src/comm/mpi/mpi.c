@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "comm/comm.h"
 
 enum {
@@ -121,7 +122,9 @@ static tomos_status find_cores(tomos_comm *comm, MPI_Comm local)
 		"the cores of ranks");
 	for (int i = 0; i < CPU_SETSIZE; i++)
 		share += CPU_ISSET(i, &mine) ? 1.0 / users[i] : 0;
-	comm->cores = !known ? 0 : share < 1 ? 1 : (int)share;
+	if (!known) /* more cores than a set has places for */
+		share = (double)sysconf(_SC_NPROCESSORS_ONLN) / comm->local_size;
+	comm->cores = share < 1 ? 1 : (int)share;
 	return TOMOS_OK;
 }
 
