@@ -54,10 +54,15 @@ static bool map_offer(const Offer *offer, CommPart *part)
 }
 
 /* Pages are allocated now: a page that is missing later would end the process. Older systems
- * allocate them when they are written to. */
-static bool populate(const CommPart *part)
+ * allocate them when they are written to. The ranks divide the pages of each part. */
+static bool populate(const CommPart *part, int member, int count)
 {
-	return mem_populate(part->data, part->bytes) || errno == EINVAL;
+	enum { PAGE = 1 << 21 };
+	int64_t pages = (part->bytes + PAGE - 1) / PAGE;
+	int64_t first = pages * member / count * PAGE;
+	int64_t end = min64(pages * (member + 1) / count * PAGE, part->bytes);
+	return first >= end || mem_populate((char *)part->data + first, end - first) ||
+	       errno == EINVAL;
 }
 
 static bool map_all(const tomos_comm *c, const Offer *offers, CommShared *s)
@@ -66,7 +71,16 @@ static bool map_all(const tomos_comm *c, const Offer *offers, CommShared *s)
 	for (int i = 0; i < s->count && mapped; i++)
 		mapped = offers[i].descriptor >= 0 && offers[i].node == c->node &&
 			 map_offer(&offers[i], &s->parts[i]);
-	return mapped && populate(&s->parts[c->rank % s->count]);
+	for (int i = 0; i < s->count && mapped; i++)
+		mapped = populate(&s->parts[i], c->rank % s->count, s->count);
+	return mapped;
+}
+
+/* Pages that other ranks have allocated: at once, as later each would be an interrupt. */
+static void map_pages(const CommShared *s)
+{
+	for (int i = 0; i < s->count; i++)
+		(void)mem_populate(s->parts[i].data, s->parts[i].bytes);
 }
 
 void comm_share_free(CommShared *s)
@@ -84,6 +98,8 @@ static tomos_status map_or_none(tomos_comm *c, const Offer *offers, CommShared *
 	double failures = !map_all(c, offers + c->rank / s->count * s->count, s);
 	TRY(comm_sum(c, &failures, 1));
 	*shared = failures == 0;
+	if (*shared)
+		map_pages(s);
 	return TOMOS_OK;
 }
 

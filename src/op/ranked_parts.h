@@ -3,6 +3,7 @@
 #define TOMOS_OP_RANKED_PARTS_H
 
 #include <pthread.h>
+#include "base/team.h"
 #include "op/ranked.h"
 #include "op/slab_group.h"
 
@@ -93,6 +94,27 @@ void rows_free(RowExchange *x);
  * them, in a thread of its own until rows_wait. No other message may be sent meanwhile. */
 void rows_send(RowExchange *x, int chunk, bool forward);
 tomos_status rows_wait(RowExchange *x);
+
+/* Where ranks of one machine share the only slab: the slab and the projections of all of them, in
+ * shared memory, and the team that projects them. */
+typedef struct {
+	Team team;
+	CommShared *shared; /* NULL: there is none */
+	float *volume, *projections;
+} TeamProjector;
+
+/* `requests`: of all views, forward and back. No team where the kernels of this backend are not
+ * those of several processes. */
+tomos_status team_open(
+	TeamProjector *team, const SlabGroup *group, const ProjectRequest requests[2]);
+void team_close(TeamProjector *team);
+/* Copies `count` floats of this rank to a place in shared memory, and waits for the other ranks. */
+tomos_status team_put(const TeamProjector *team, const SlabGroup *group, const float *own,
+	int64_t count, float *place);
+/* Whether team_project can do a request, which has no arrays: those of the team are used. */
+bool team_can(const TeamProjector *team, const SlabGroup *group, const ProjectRequest *what);
+tomos_status team_project(
+	const TeamProjector *team, const SlabGroup *group, const ProjectRequest *what, int power);
 
 /* comm_exchange of floats, in the precision that is set. */
 tomos_status ranked_exchange(Ranked *r, const CommMessage *list, int64_t count);

@@ -5,23 +5,26 @@
  * other way, and each rank back projects its band. Both by chunks of views, of which one is sent
  * while another is projected. Where several ranks share a slab, each has some
  * of the views: the slices of the others are gathered before a forward projection, and the back
- * projections of all are summed; rows are exchanged by ranks with the same views.
+ * projections of all are summed; rows are exchanged by ranks with the same views. Ranks of one
+ * machine that share the only slab are a team (ranked_team.c) where the kernels allow it.
  */
 #include <stdio.h>
 #include <string.h>
 #include "op/ranked_parts.h"
 
 typedef struct {
-	Plan plan; /* the whole grid; views limited to the band */
+	Plan plan; /* the whole grid; views limited to the band. Of a team: those of all its ranks */
 	int forward, back;
 	Box box;
 	int64_t rows; /* of the band in each view */
 	float *band;  /* in the memory of the backend; NULL: it is what this rank owns */
 	float *stage; /* host memory for the rows of a chunk, if that of the backend is another */
 	RowExchange exchange; /* of rows with other slabs */
-	int64_t *edges;       /* which slices of its slab each rank has, */
-	float *whole;         /* and memory for all of them; NULL: this rank has all */
-	float *gathered;      /* the same before a forward projection */
+	int64_t *edges;       /* which slices of its slab each rank has; NULL: this rank has all */
+	TeamProjector team;
+	int64_t first_view; /* of this rank, among those of the team */
+	float *whole;       /* without a team: memory for all slices of the slab, */
+	float *gathered;    /* the same before a forward projection */
 } RankedProjector;
 
 /* ---- construction --------------------------------------------------------------------------- */
@@ -135,6 +138,59 @@ static tomos_status add_chunk(const tomos_op *op, int chunk, float *y)
 	return chunk_copy(op, &c, false);
 }
 
+/* ---- projection by a team ------------------------------------------------------------------- */
+
+static ProjectRequest team_request(const tomos_op *op, Direction direction)
+{
+	const RankedProjector *p = op->own;
+	return (ProjectRequest){.plan = &p->plan,
+		.kernel = direction == FORWARD ? p->forward : p->back,
+		.direction = direction,
+		.box = p->box,
+		.count = p->plan.scan->count,
+		.overwrite = true};
+}
+
+static float *team_slices(const tomos_op *op)
+{
+	const RankedProjector *p = op->own;
+	const SlabGroup *group = &p->exchange.group;
+	return p->team.volume + p->edges[slab_member(group)] * group->slice;
+}
+
+/* The slices of all ranks to shared memory, and their projections. */
+static tomos_status team_forward(
+	const tomos_op *op, int power, const float *x, const ProjectRequest *what)
+{
+	const RankedProjector *p = op->own;
+	const SlabGroup *group = &p->exchange.group;
+	slab_count_gathered(group, op->domain.count);
+	TRY(team_put(&p->team, group, x, op->domain.count, team_slices(op)));
+	return team_project(&p->team, group, what, power);
+}
+
+/* Copies projections from shared memory. */
+static tomos_status team_rows(const tomos_op *op, int64_t view, int64_t count, float *y)
+{
+	const RankedProjector *p = op->own;
+	tomos_backend *inner = p->exchange.group.inner;
+	int64_t image = op->range.shape[1] * op->range.shape[2];
+	return inner->type->vector->copy(
+		inner, count * image, p->team.projections + view * image, y);
+}
+
+static tomos_status team_adjoint(const tomos_op *op, int power, const float *y, float *x)
+{
+	const RankedProjector *p = op->own;
+	const SlabGroup *group = &p->exchange.group;
+	const ProjectRequest what = team_request(op, ADJOINT);
+	float *rows = p->team.projections + p->first_view * op->range.shape[1] * op->range.shape[2];
+	slab_count_summed(group, p->edges);
+	TRY(team_put(&p->team, group, y, op->range.count, rows));
+	TRY(team_project(&p->team, group, &what, power));
+	return vector_copy(&op->domain, team_slices(op), x);
+}
+
 /* ---- projection ----------------------------------------------------------------------------- */
 
 /* Of the views of a chunk; back projections of the chunks are accumulated. */
@@ -239,7 +295,13 @@ static tomos_status end_rows(const tomos_op *op, tomos_status status)
 
 static tomos_status forward(const tomos_op *op, int power, const float *x, float *y)
 {
+	const RankedProjector *p = op->own;
 	float *slab = (float *)(uintptr_t)x;
+	if (p->team.shared) {
+		const ProjectRequest what = team_request(op, FORWARD);
+		TRY(team_forward(op, power, x, &what));
+		return team_rows(op, p->first_view, op->range.shape[0], y);
+	}
 	TRY(gather_slab(op, x, &slab));
 	return end_rows(op, forward_chunks(op, power, slab, y));
 }
@@ -248,6 +310,8 @@ static tomos_status adjoint(const tomos_op *op, int power, const float *y, float
 {
 	const RankedProjector *p = op->own;
 	const SlabGroup *group = &p->exchange.group;
+	if (p->team.shared)
+		return team_adjoint(op, power, y, x);
 	TRY(vector_sync(&op->range));
 	TRY(end_rows(op, adjoint_chunks(op, power, y, p->whole ? p->whole : x)));
 	if (!p->whole)
@@ -260,6 +324,22 @@ static tomos_status ranked_apply(
 	const tomos_op *op, Direction direction, int power, const float *in, float *out)
 {
 	return (direction == FORWARD ? forward : adjoint)(op, power, in, out);
+}
+
+/* As in one process (projector.c), views a quarter turn apart have the same sums. */
+static tomos_status ranked_row_sums(const tomos_op *op, const float *x, float *y)
+{
+	const RankedProjector *p = op->own;
+	ProjectRequest what = team_request(op, FORWARD);
+	int64_t image = op->range.shape[1] * op->range.shape[2];
+	what.count /= 4;
+	if (!p->team.shared || p->plan.rays.quarter == 0 || p->plan.rays.source != TOMOS_POINT ||
+		!team_can(&p->team, &p->exchange.group, &what))
+		return forward(op, 1, x, y);
+	TRY(team_forward(op, 1, x, &what));
+	for (int64_t i = 0; i < op->range.shape[0]; i++)
+		TRY(team_rows(op, (p->first_view + i) % what.count, 1, y + i * image));
+	return TOMOS_OK;
 }
 
 /* ---- the operator --------------------------------------------------------------------------- */
@@ -277,6 +357,7 @@ static void ranked_free(tomos_op *op)
 		r->inner->type->memory->release(r->inner, p->whole);
 	if (p->edges) /* parts of the operator have none */
 		slab_unshare(&p->exchange.group);
+	team_close(&p->team);
 	mem_free(p->edges);
 }
 
@@ -285,7 +366,7 @@ static tomos_status ranked_part(
 {
 	const RankedProjector *whole = op->own;
 	RankedProjector *own = part->own;
-	if (whole->whole)
+	if (whole->edges)
 		return fail(TOMOS_UNSUPPORTED,
 			"ranks that divide the views among them have no subsets of views");
 	own->forward = whole->forward;
@@ -298,19 +379,29 @@ static tomos_status ranked_part(
 	return make_buffers(own, part);
 }
 
-static const OpType ranked_type = {.apply = ranked_apply, .free = ranked_free, .part = ranked_part};
+static const OpType ranked_type = {.apply = ranked_apply,
+	.free = ranked_free,
+	.part = ranked_part,
+	.row_sums = ranked_row_sums};
 
-/* Memory for the slab, where this rank has a part of it. */
-static tomos_status make_whole(RankedProjector *p, const Bands *b)
+static tomos_status make_edges(RankedProjector *p, const Bands *b)
 {
-	SlabGroup *group = &p->exchange.group;
-	int64_t first = p->box.low[2], floats = (p->box.high[2] - first) * group->slice;
-	const int64_t *slices = b->slices + slab_number(group) * b->groups;
+	const int64_t *slices = b->slices + slab_number(&p->exchange.group) * b->groups;
 	if (b->groups == 1)
 		return TOMOS_OK;
 	TRY(mem_alloc(&p->edges, b->groups + 1, sizeof *p->edges, "slices of ranks"));
 	for (int i = 0; i <= b->groups; i++)
-		p->edges[i] = slices[i] - first;
+		p->edges[i] = slices[i] - p->box.low[2];
+	return TOMOS_OK;
+}
+
+/* Memory for the slab, where this rank has a part of it. */
+static tomos_status make_whole(RankedProjector *p)
+{
+	SlabGroup *group = &p->exchange.group;
+	int64_t floats = (p->box.high[2] - p->box.low[2]) * group->slice;
+	if (!p->edges)
+		return TOMOS_OK;
 	TRY(slab_share(group, floats));
 	if (!slab_direct(group)) {
 		TRY(group->inner->type->memory->alloc(
@@ -346,13 +437,49 @@ static tomos_status divide_spaces(tomos_op *op, const Bands *b)
 	return TOMOS_OK;
 }
 
+static tomos_status make_plan(RankedProjector *p, const Bands *b, const int64_t *first,
+	const KernelModel *model, bool plain)
+{
+	tomos_geometry *scan;
+	TRY(crop_scan(b, first, p->rows, &scan));
+	tomos_status status = plan_make(&p->plan, b->grid, scan, model);
+	tomos_geometry_free(scan);
+	p->plan.plain = plain;
+	return status;
+}
+
+/* The team of the ranks that share the only slab, with the plan of all their views. */
+static tomos_status make_team(tomos_op *op, const Bands *b, const KernelModel *model, bool plain)
+{
+	RankedProjector *p = op->own;
+	Bands all = *b;
+	int64_t *first;
+	if (b->groups == 1 || b->slabs > 1 || !b->all)
+		return TOMOS_OK;
+	all.scan = b->all;
+	TRY(mem_alloc(&first, all.scan->count, sizeof *first, "bands of detector rows"));
+	int64_t rows = ranked_band(&all, 0, first);
+	tomos_status status = TOMOS_OK;
+	if (rows == p->rows && rows == op->range.shape[1] && rows_own(&all, first, rows)) {
+		TRY_OR_DONE(make_plan(p, &all, first, model, plain));
+		const ProjectRequest both[2] = {
+			team_request(op, FORWARD), team_request(op, ADJOINT)};
+		TRY_OR_DONE(team_open(&p->team, &p->exchange.group, both));
+	}
+	p->first_view = b->first_view;
+	if (!p->team.shared)
+		plan_free(&p->plan);
+done:
+	mem_free(first);
+	return status;
+}
+
 static tomos_status fill_op(
 	tomos_op *op, const Bands *b, const tomos_projector_options *o, int64_t *first)
 {
 	RankedProjector *p = op->own;
 	const Ranked *r = ranked_of(op->domain.backend);
 	KernelModel model = {.weight = WEIGHT_RAY};
-	tomos_geometry *scan;
 	const int64_t *n = b->grid->n;
 	const SlabGroup group = {
 		.comm = r->comm, .inner = r->inner, .ranks = b->groups, .slice = n[0] * n[1]};
@@ -363,12 +490,12 @@ static tomos_status fill_op(
 	p->rows = ranked_band(b, slab, first);
 	p->exchange.own = rows_own(b, first, p->rows) && p->rows == op->range.shape[1];
 	TRY(rows_find(&p->exchange, b, slab, first));
-	TRY(make_whole(p, b));
-	TRY(crop_scan(b, first, p->rows, &scan));
-	tomos_status status = plan_make(&p->plan, b->grid, scan, &model);
-	tomos_geometry_free(scan);
-	TRY(status);
-	p->plan.plain = o->plain != 0;
+	TRY(make_edges(p, b));
+	TRY(make_team(op, b, &model, o->plain != 0));
+	if (!p->team.shared) {
+		TRY(make_whole(p));
+		TRY(make_plan(p, b, first, &model, o->plain != 0));
+	}
 	const KernelRow *forward = &kernel_rows[p->forward], *back = &kernel_rows[p->back];
 	op->matched = strcmp(forward->weights, back->weights) == 0;
 	snprintf(op->description, sizeof op->description, "%s forward, %s back: %s", forward->name,

@@ -33,12 +33,12 @@ static void ranks_of_a_machine_share_memory(void **state)
 	bool shared[MOST_RANKS];
 	(void)state;
 	for (int local = 1; local <= 4; local++) {
-		team_local = local;
-		(void)team_run(4, try_shared, shared, TOMOS_OK);
+		ranks_local = local;
+		(void)ranks_run(4, try_shared, shared, TOMOS_OK);
 		for (int i = 0; i < 4; i++)
 			assert_true(shared[i] == (local % 2 == 0));
 	}
-	team_local = MOST_RANKS;
+	ranks_local = MOST_RANKS;
 }
 
 /* An allocation fails on one rank: all of them return, with its status. */
@@ -51,12 +51,12 @@ static void memory_fails_on_one_rank(void **state)
 	for (int nth = 1; nth <= RANKS * ALLOCATIONS + 1; nth++) {
 		int64_t live = mem_live();
 		tomos_status expected = nth > RANKS * ALLOCATIONS ? TOMOS_OK : TOMOS_NO_MEMORY;
-		team_fail = nth;
-		(void)team_run(RANKS, try_shared, shared, expected);
+		ranks_fail = nth;
+		(void)ranks_run(RANKS, try_shared, shared, expected);
 		mem_fail_nth(0);
 		assert_int_equal(mem_live(), live);
 	}
-	team_fail = 0;
+	ranks_fail = 0;
 	alarm(0);
 }
 
