@@ -95,26 +95,30 @@ void rows_free(RowExchange *x);
 void rows_send(RowExchange *x, int chunk, bool forward);
 tomos_status rows_wait(RowExchange *x);
 
-/* Where ranks of one machine share the only slab: the slab and the projections of all of them, in
- * shared memory, and the team that projects them. */
+/* Ranks of one machine that share the only slab, which owns all rows: the slab and the projections
+ * of all of them in shared memory, and the team that projects them. */
 typedef struct {
+	SlabGroup group;
+	const int64_t *edges; /* borrowed: which slices each rank has */
+	int64_t view;         /* the first of this rank */
+	Plan plan;            /* of all views */
+	int kernels[2];       /* forward, back */
+	Box box;
+	CommShared *shared; /* NULL: there is no team */
 	Team team;
-	CommShared *shared; /* NULL: there is none */
 	float *volume, *projections;
 } TeamProjector;
 
-/* `requests`: of all views, forward and back. No team where the kernels of this backend are not
- * those of several processes. */
+/* The first members of `team` are set, those after the plan's views excepted. There is no team
+ * where the kernels of the backend are not those of several processes. */
 tomos_status team_open(
-	TeamProjector *team, const SlabGroup *group, const ProjectRequest requests[2]);
+	TeamProjector *team, const Bands *bands, const KernelModel *model, bool plain);
 void team_close(TeamProjector *team);
-/* Copies `count` floats of this rank to a place in shared memory, and waits for the other ranks. */
-tomos_status team_put(const TeamProjector *team, const SlabGroup *group, const float *own,
-	int64_t count, float *place);
-/* Whether team_project can do a request, which has no arrays: those of the team are used. */
-bool team_can(const TeamProjector *team, const SlabGroup *group, const ProjectRequest *what);
-tomos_status team_project(
-	const TeamProjector *team, const SlabGroup *group, const ProjectRequest *what, int power);
+tomos_status team_forward(
+	const TeamProjector *team, const tomos_op *op, int power, const float *x, float *y);
+tomos_status team_adjoint(
+	const TeamProjector *team, const tomos_op *op, int power, const float *y, float *x);
+tomos_status team_row_sums(const TeamProjector *team, const tomos_op *op, const float *x, float *y);
 
 /* comm_exchange of floats, in the precision that is set. */
 tomos_status ranked_exchange(Ranked *r, const CommMessage *list, int64_t count);

@@ -13,7 +13,7 @@
 #include "op/ranked_parts.h"
 
 typedef struct {
-	Plan plan; /* the whole grid; views limited to the band. Of a team: those of all its ranks */
+	Plan plan; /* the whole grid; views limited to the band */
 	int forward, back;
 	Box box;
 	int64_t rows; /* of the band in each view */
@@ -21,10 +21,9 @@ typedef struct {
 	float *stage; /* host memory for the rows of a chunk, if that of the backend is another */
 	RowExchange exchange; /* of rows with other slabs */
 	int64_t *edges;       /* which slices of its slab each rank has; NULL: this rank has all */
-	TeamProjector team;
-	int64_t first_view; /* of this rank, among those of the team */
-	float *whole;       /* without a team: memory for all slices of the slab, */
-	float *gathered;    /* the same before a forward projection */
+	float *whole;         /* memory for all slices of the slab, */
+	float *gathered;      /* the same before a forward projection */
+	TeamProjector team;   /* instead of the plan and all memory above */
 } RankedProjector;
 
 /* ---- construction --------------------------------------------------------------------------- */
@@ -138,59 +137,6 @@ static tomos_status add_chunk(const tomos_op *op, int chunk, float *y)
 	return chunk_copy(op, &c, false);
 }
 
-/* ---- projection by a team ------------------------------------------------------------------- */
-
-static ProjectRequest team_request(const tomos_op *op, Direction direction)
-{
-	const RankedProjector *p = op->own;
-	return (ProjectRequest){.plan = &p->plan,
-		.kernel = direction == FORWARD ? p->forward : p->back,
-		.direction = direction,
-		.box = p->box,
-		.count = p->plan.scan->count,
-		.overwrite = true};
-}
-
-static float *team_slices(const tomos_op *op)
-{
-	const RankedProjector *p = op->own;
-	const SlabGroup *group = &p->exchange.group;
-	return p->team.volume + p->edges[slab_member(group)] * group->slice;
-}
-
-/* The slices of all ranks to shared memory, and their projections. */
-static tomos_status team_forward(
-	const tomos_op *op, int power, const float *x, const ProjectRequest *what)
-{
-	const RankedProjector *p = op->own;
-	const SlabGroup *group = &p->exchange.group;
-	slab_count_gathered(group, op->domain.count);
-	TRY(team_put(&p->team, group, x, op->domain.count, team_slices(op)));
-	return team_project(&p->team, group, what, power);
-}
-
-/* Copies projections from shared memory. */
-static tomos_status team_rows(const tomos_op *op, int64_t view, int64_t count, float *y)
-{
-	const RankedProjector *p = op->own;
-	tomos_backend *inner = p->exchange.group.inner;
-	int64_t image = op->range.shape[1] * op->range.shape[2];
-	return inner->type->vector->copy(
-		inner, count * image, p->team.projections + view * image, y);
-}
-
-static tomos_status team_adjoint(const tomos_op *op, int power, const float *y, float *x)
-{
-	const RankedProjector *p = op->own;
-	const SlabGroup *group = &p->exchange.group;
-	const ProjectRequest what = team_request(op, ADJOINT);
-	float *rows = p->team.projections + p->first_view * op->range.shape[1] * op->range.shape[2];
-	slab_count_summed(group, p->edges);
-	TRY(team_put(&p->team, group, y, op->range.count, rows));
-	TRY(team_project(&p->team, group, &what, power));
-	return vector_copy(&op->domain, team_slices(op), x);
-}
-
 /* ---- projection ----------------------------------------------------------------------------- */
 
 /* Of the views of a chunk; back projections of the chunks are accumulated. */
@@ -297,11 +243,8 @@ static tomos_status forward(const tomos_op *op, int power, const float *x, float
 {
 	const RankedProjector *p = op->own;
 	float *slab = (float *)(uintptr_t)x;
-	if (p->team.shared) {
-		const ProjectRequest what = team_request(op, FORWARD);
-		TRY(team_forward(op, power, x, &what));
-		return team_rows(op, p->first_view, op->range.shape[0], y);
-	}
+	if (p->team.shared)
+		return team_forward(&p->team, op, power, x, y);
 	TRY(gather_slab(op, x, &slab));
 	return end_rows(op, forward_chunks(op, power, slab, y));
 }
@@ -311,7 +254,7 @@ static tomos_status adjoint(const tomos_op *op, int power, const float *y, float
 	const RankedProjector *p = op->own;
 	const SlabGroup *group = &p->exchange.group;
 	if (p->team.shared)
-		return team_adjoint(op, power, y, x);
+		return team_adjoint(&p->team, op, power, y, x);
 	TRY(vector_sync(&op->range));
 	TRY(end_rows(op, adjoint_chunks(op, power, y, p->whole ? p->whole : x)));
 	if (!p->whole)
@@ -326,20 +269,10 @@ static tomos_status ranked_apply(
 	return (direction == FORWARD ? forward : adjoint)(op, power, in, out);
 }
 
-/* As in one process (projector.c), views a quarter turn apart have the same sums. */
 static tomos_status ranked_row_sums(const tomos_op *op, const float *x, float *y)
 {
 	const RankedProjector *p = op->own;
-	ProjectRequest what = team_request(op, FORWARD);
-	int64_t image = op->range.shape[1] * op->range.shape[2];
-	what.count /= 4;
-	if (!p->team.shared || p->plan.rays.quarter == 0 || p->plan.rays.source != TOMOS_POINT ||
-		!team_can(&p->team, &p->exchange.group, &what))
-		return forward(op, 1, x, y);
-	TRY(team_forward(op, 1, x, &what));
-	for (int64_t i = 0; i < op->range.shape[0]; i++)
-		TRY(team_rows(op, (p->first_view + i) % what.count, 1, y + i * image));
-	return TOMOS_OK;
+	return p->team.shared ? team_row_sums(&p->team, op, x, y) : forward(op, 1, x, y);
 }
 
 /* ---- the operator --------------------------------------------------------------------------- */
@@ -437,41 +370,22 @@ static tomos_status divide_spaces(tomos_op *op, const Bands *b)
 	return TOMOS_OK;
 }
 
-static tomos_status make_plan(RankedProjector *p, const Bands *b, const int64_t *first,
-	const KernelModel *model, bool plain)
+/* Without a team: what this rank projects. */
+static tomos_status make_own(
+	tomos_op *op, const Bands *b, const KernelModel *model, bool plain, int64_t *first)
 {
+	RankedProjector *p = op->own;
+	int slab = slab_number(&p->exchange.group);
 	tomos_geometry *scan;
+	p->rows = ranked_band(b, slab, first);
+	p->exchange.own = rows_own(b, first, p->rows) && p->rows == op->range.shape[1];
+	TRY(rows_find(&p->exchange, b, slab, first));
+	TRY(make_whole(p));
 	TRY(crop_scan(b, first, p->rows, &scan));
 	tomos_status status = plan_make(&p->plan, b->grid, scan, model);
 	tomos_geometry_free(scan);
 	p->plan.plain = plain;
-	return status;
-}
-
-/* The team of the ranks that share the only slab, with the plan of all their views. */
-static tomos_status make_team(tomos_op *op, const Bands *b, const KernelModel *model, bool plain)
-{
-	RankedProjector *p = op->own;
-	Bands all = *b;
-	int64_t *first;
-	if (b->groups == 1 || b->slabs > 1 || !b->all)
-		return TOMOS_OK;
-	all.scan = b->all;
-	TRY(mem_alloc(&first, all.scan->count, sizeof *first, "bands of detector rows"));
-	int64_t rows = ranked_band(&all, 0, first);
-	tomos_status status = TOMOS_OK;
-	if (rows == p->rows && rows == op->range.shape[1] && rows_own(&all, first, rows)) {
-		TRY_OR_DONE(make_plan(p, &all, first, model, plain));
-		const ProjectRequest both[2] = {
-			team_request(op, FORWARD), team_request(op, ADJOINT)};
-		TRY_OR_DONE(team_open(&p->team, &p->exchange.group, both));
-	}
-	p->first_view = b->first_view;
-	if (!p->team.shared)
-		plan_free(&p->plan);
-done:
-	mem_free(first);
-	return status;
+	return status == TOMOS_OK ? make_buffers(p, op) : status;
 }
 
 static tomos_status fill_op(
@@ -484,25 +398,22 @@ static tomos_status fill_op(
 	const SlabGroup group = {
 		.comm = r->comm, .inner = r->inner, .ranks = b->groups, .slice = n[0] * n[1]};
 	int slab = slab_number(&group);
+	bool plain = o->plain != 0;
 	p->exchange = make_exchange(op, &group, b->slabs);
 	TRY(projector_choose(o, &p->forward, &p->back, &model));
 	p->box = (Box){{0, 0, bands_slice(b, slab)}, {n[0], n[1], bands_slice(b, slab + 1)}};
-	p->rows = ranked_band(b, slab, first);
-	p->exchange.own = rows_own(b, first, p->rows) && p->rows == op->range.shape[1];
-	TRY(rows_find(&p->exchange, b, slab, first));
 	TRY(make_edges(p, b));
-	TRY(make_team(op, b, &model, o->plain != 0));
-	if (!p->team.shared) {
-		TRY(make_whole(p));
-		TRY(make_plan(p, b, first, &model, o->plain != 0));
-	}
+	p->team = (TeamProjector){
+		.group = group, .edges = p->edges, .kernels = {p->forward, p->back}, .box = p->box};
+	TRY(team_open(&p->team, b, &model, plain));
+	if (!p->team.shared)
+		TRY(make_own(op, b, &model, plain, first));
 	const KernelRow *forward = &kernel_rows[p->forward], *back = &kernel_rows[p->back];
 	op->matched = strcmp(forward->weights, back->weights) == 0;
 	snprintf(op->description, sizeof op->description, "%s forward, %s back: %s", forward->name,
 		back->name, op->matched ? "a matched pair" : "not matched");
 	op_place(op, b->grid, b->all ? b->all : b->scan, &model);
-	TRY(divide_spaces(op, b));
-	return make_buffers(p, op);
+	return divide_spaces(op, b);
 }
 
 tomos_status op_ranked(tomos_op **op, tomos_backend *ranked, const Bands *b,

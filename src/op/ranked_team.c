@@ -25,78 +25,139 @@ static int64_t needed_floats(tomos_backend *inner, const ProjectRequest *what)
 	return projector->team_floats ? projector->team_floats(inner, what) : 0;
 }
 
-/* The scratch memory of both directions; 0: their kernels are not those of several processes. */
-static int64_t scratch_floats(tomos_backend *inner, const ProjectRequest requests[2])
+/* Of all views. */
+static ProjectRequest request(const TeamProjector *t, Direction direction)
 {
-	int64_t forward = needed_floats(inner, &requests[0]);
-	int64_t back = needed_floats(inner, &requests[1]);
-	return forward == 0 || back == 0 ? 0 : max64(forward, back);
+	return (ProjectRequest){.plan = &t->plan,
+		.kernel = t->kernels[direction],
+		.direction = direction,
+		.box = t->box,
+		.count = t->plan.scan->count,
+		.volume = t->volume,
+		.projections = t->projections,
+		.overwrite = true};
 }
 
-/* The same on all ranks; 0: they do not agree. */
-static tomos_status agree_floats(tomos_comm *comm, int64_t *floats)
+/* The scratch memory of both directions, the same on all ranks; 0: their kernels are not those of
+ * several processes. */
+static tomos_status scratch_floats(const TeamProjector *t, int64_t *floats)
 {
-	double ends[2] = {(double)*floats, -(double)*floats};
-	TRY(comm_largest(comm, ends, 2));
-	*floats = ends[0] == -ends[1] ? *floats : 0;
+	tomos_backend *inner = t->group.inner;
+	const ProjectRequest both[2] = {request(t, FORWARD), request(t, ADJOINT)};
+	int64_t forward = needed_floats(inner, &both[0]), back = needed_floats(inner, &both[1]);
+	int64_t mine = forward == 0 || back == 0 || inner->device != 0 ? 0 : max64(forward, back);
+	double ends[2] = {(double)mine, -(double)mine};
+	TRY(comm_largest(t->group.comm, ends, 2));
+	*floats = ends[0] == -ends[1] ? mine : 0;
 	return TOMOS_OK;
 }
 
-tomos_status team_open(TeamProjector *t, const SlabGroup *g, const ProjectRequest requests[2])
+/* The first member has all memory. */
+static tomos_status share(TeamProjector *t)
 {
-	const Plan *plan = requests[0].plan;
-	const Box *box = &requests[0].box;
-	int64_t volume = paged((box->high[2] - box->low[2]) * g->slice);
-	int64_t rays = paged(plan->scan->count * plan->scan->rows * plan->scan->columns);
-	int64_t scratch = g->inner->device == 0 ? scratch_floats(g->inner, requests) : 0;
-	TRY(agree_floats(g->comm, &scratch));
+	const SlabGroup *g = &t->group;
+	const tomos_geometry *scan = t->plan.scan;
+	int64_t volume = paged((t->box.high[2] - t->box.low[2]) * g->slice);
+	int64_t rays = paged(scan->count * scan->rows * scan->columns), scratch = 0;
+	TRY(scratch_floats(t, &scratch));
 	if (scratch == 0)
 		return TOMOS_OK;
-	int64_t all = PAGE + volume + rays + paged(scratch);
-	int64_t mine = slab_member(g) == 0 ? all : 1;
-	TRY(comm_share(g->comm, g->ranks, mine * (int64_t)sizeof(float), &t->shared));
+	int64_t all = slab_member(g) == 0 ? PAGE + volume + rays + paged(scratch) : 1;
+	TRY(comm_share(g->comm, g->ranks, all * (int64_t)sizeof(float), &t->shared));
 	if (!t->shared)
 		return TOMOS_OK;
 	float *data = t->shared->parts[0].data;
+	t->volume = data + PAGE;
+	t->projections = t->volume + volume;
 	t->team = (Team){.members = g->ranks,
 		.state = (TeamState *)(void *)data,
-		.scratch = data + PAGE + volume + rays,
+		.scratch = t->projections + rays,
 		.floats = scratch,
 		.idle = look,
 		.user = g->comm};
-	t->volume = data + PAGE;
-	t->projections = t->volume + volume;
 	return TOMOS_OK;
+}
+
+tomos_status team_open(TeamProjector *t, const Bands *b, const KernelModel *model, bool plain)
+{
+	if (b->groups == 1 || b->slabs > 1 || !b->all)
+		return TOMOS_OK;
+	TRY(plan_make(&t->plan, b->grid, b->all, model));
+	t->plan.plain = plain;
+	t->view = b->first_view;
+	return share(t);
 }
 
 void team_close(TeamProjector *t)
 {
 	comm_share_free(t->shared);
 	t->shared = NULL;
+	plan_free(&t->plan);
 }
 
-tomos_status team_put(
-	const TeamProjector *t, const SlabGroup *g, const float *own, int64_t count, float *place)
+/* ---- projection ----------------------------------------------------------------------------- */
+
+static tomos_status copy(const TeamProjector *t, int64_t count, const float *from, float *to)
 {
-	TRY(g->inner->type->vector->copy(g->inner, count, own, place));
+	return t->group.inner->type->vector->copy(t->group.inner, count, from, to);
+}
+
+static float *own_slices(const TeamProjector *t)
+{
+	return t->volume + t->edges[slab_member(&t->group)] * t->group.slice;
+}
+
+/* What all ranks have put into shared memory, they project. */
+static tomos_status project(const TeamProjector *t, const ProjectRequest *what, int power)
+{
 	team_wait(&t->team);
-	return TOMOS_OK;
-}
-
-bool team_can(const TeamProjector *t, const SlabGroup *g, const ProjectRequest *what)
-{
-	int64_t floats = needed_floats(g->inner, what);
-	return floats > 0 && floats <= t->team.floats;
-}
-
-tomos_status team_project(
-	const TeamProjector *t, const SlabGroup *g, const ProjectRequest *what, int power)
-{
-	ProjectRequest all = *what;
-	all.volume = t->volume;
-	all.projections = t->projections;
 	team_enter(&t->team);
-	tomos_status status = project_power(g->inner, &all, power);
+	tomos_status status = project_power(t->group.inner, what, power);
 	team_leave();
 	return status;
+}
+
+static tomos_status project_slices(const TeamProjector *t, const tomos_op *op,
+	const ProjectRequest *what, int power, const float *x)
+{
+	slab_count_gathered(&t->group, op->domain.count);
+	TRY(copy(t, op->domain.count, x, own_slices(t)));
+	return project(t, what, power);
+}
+
+tomos_status team_forward(
+	const TeamProjector *t, const tomos_op *op, int power, const float *x, float *y)
+{
+	const ProjectRequest what = request(t, FORWARD);
+	int64_t image = op->range.shape[1] * op->range.shape[2];
+	TRY(project_slices(t, op, &what, power, x));
+	return copy(t, op->range.count, t->projections + t->view * image, y);
+}
+
+tomos_status team_adjoint(
+	const TeamProjector *t, const tomos_op *op, int power, const float *y, float *x)
+{
+	const ProjectRequest what = request(t, ADJOINT);
+	int64_t image = op->range.shape[1] * op->range.shape[2];
+	slab_count_summed(&t->group, t->edges);
+	TRY(copy(t, op->range.count, y, t->projections + t->view * image));
+	TRY(project(t, &what, power));
+	return copy(t, op->domain.count, own_slices(t), x);
+}
+
+/* As in one process (projector.c), views a quarter turn apart have the same sums. */
+tomos_status team_row_sums(const TeamProjector *t, const tomos_op *op, const float *x, float *y)
+{
+	ProjectRequest what = request(t, FORWARD);
+	int64_t image = op->range.shape[1] * op->range.shape[2];
+	what.count /= 4;
+	int64_t floats = needed_floats(t->group.inner, &what);
+	if (t->plan.rays.quarter == 0 || t->plan.rays.source != TOMOS_POINT || floats == 0 ||
+		floats > t->team.floats)
+		return team_forward(t, op, 1, x, y);
+	TRY(project_slices(t, op, &what, 1, x));
+	for (int64_t i = 0; i < op->range.shape[0]; i++)
+		TRY(copy(t, image, t->projections + (t->view + i) % what.count * image,
+			y + i * image));
+	return TOMOS_OK;
 }
