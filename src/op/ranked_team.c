@@ -85,7 +85,10 @@ tomos_status team_open(TeamProjector *t, const Bands *b, const KernelModel *mode
 	TRY(plan_make(&t->plan, b->grid, b->all, model));
 	t->plan.plain = plain;
 	t->view = b->first_view;
-	return share(t);
+	tomos_status status = share(t);
+	if (!t->shared)
+		plan_free(&t->plan);
+	return status;
 }
 
 void team_close(TeamProjector *t)
