@@ -95,7 +95,8 @@ typedef struct {
 	int count;
 } CommShared;
 
-/* Of every `count` ranks that follow each other; ranks may offer different numbers of bytes.
+/* Of every `count` ranks that follow each other; ranks may offer different numbers of bytes, or all
+ * but the first none: its memory is then that of all, and allocated by them together.
  * *shared NULL, on all ranks: some of them are on different machines, or the system does not allow
  * it. */
 tomos_status comm_share(tomos_comm *comm, int count, int64_t bytes, CommShared **shared);

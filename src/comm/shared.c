@@ -53,14 +53,27 @@ static bool map_offer(const Offer *offer, CommPart *part)
 	return true;
 }
 
+/* Whether the first rank alone offers memory, which all of them then use. */
+static bool is_common(const CommShared *s)
+{
+	int64_t others = 0;
+	for (int i = 1; i < s->count; i++)
+		others += s->parts[i].bytes;
+	return others == 0;
+}
+
 /* Pages are allocated now: a page that is missing later would end the process. Older systems
- * allocate them when they are written to. The ranks divide the pages of each part. */
-static bool populate(const CommPart *part, int member, int count)
+ * allocate them when they are written to. Each rank has its own part, or one of `count` shares of
+ * the common one. */
+static bool populate(const CommShared *s, int member)
 {
 	enum { PAGE = 1 << 21 };
+	bool common = is_common(s);
+	const CommPart *part = &s->parts[common ? 0 : member];
 	int64_t pages = (part->bytes + PAGE - 1) / PAGE;
-	int64_t first = pages * member / count * PAGE;
-	int64_t end = min64(pages * (member + 1) / count * PAGE, part->bytes);
+	int64_t count = common ? s->count : 1, share = common ? member : 0;
+	int64_t first = pages * share / count * PAGE;
+	int64_t end = min64(pages * (share + 1) / count * PAGE, part->bytes);
 	return first >= end || mem_populate((char *)part->data + first, end - first) ||
 	       errno == EINVAL;
 }
@@ -70,17 +83,16 @@ static bool map_all(const tomos_comm *c, const Offer *offers, CommShared *s)
 	bool mapped = true;
 	for (int i = 0; i < s->count && mapped; i++)
 		mapped = offers[i].descriptor >= 0 && offers[i].node == c->node &&
-			 map_offer(&offers[i], &s->parts[i]);
-	for (int i = 0; i < s->count && mapped; i++)
-		mapped = populate(&s->parts[i], c->rank % s->count, s->count);
-	return mapped;
+			 (offers[i].bytes == 0 || map_offer(&offers[i], &s->parts[i]));
+	return mapped && populate(s, c->rank % s->count);
 }
 
-/* Pages that other ranks have allocated: at once, as later each would be an interrupt. */
+/* Pages of the common part that other ranks have allocated: all at once, as one by one each would
+ * interrupt the process. */
 static void map_pages(const CommShared *s)
 {
-	for (int i = 0; i < s->count; i++)
-		(void)mem_populate(s->parts[i].data, s->parts[i].bytes);
+	if (is_common(s))
+		(void)mem_populate(s->parts[0].data, s->parts[0].bytes);
 }
 
 void comm_share_free(CommShared *s)

@@ -62,7 +62,7 @@ static tomos_status share(TeamProjector *t)
 	TRY(scratch_floats(t, &scratch));
 	if (scratch == 0)
 		return TOMOS_OK;
-	int64_t all = slab_member(g) == 0 ? PAGE + volume + rays + paged(scratch) : 1;
+	int64_t all = slab_member(g) == 0 ? PAGE + volume + rays + paged(scratch) : 0;
 	TRY(comm_share(g->comm, g->ranks, all * (int64_t)sizeof(float), &t->shared));
 	if (!t->shared)
 		return TOMOS_OK;

@@ -28,6 +28,33 @@ static tomos_status try_shared(tomos_comm *comm, void *user)
 	return right ? TOMOS_OK : TOMOS_BAD_VALUE;
 }
 
+/* Memory of the first rank alone, to which each of them writes. */
+static tomos_status try_common(tomos_comm *comm, void *user)
+{
+	enum { BYTES = 5 << 20 };
+	CommShared *s;
+	(void)user;
+	TRY(comm_share(comm, comm->size, comm->rank == 0 ? BYTES : 0, &s));
+	if (!s)
+		return TOMOS_BAD_VALUE;
+	char *data = s->parts[0].data;
+	for (int64_t i = comm->rank; i < BYTES; i += comm->size)
+		data[i] = (char)(i % 100);
+	TRY(comm_wait(comm));
+	bool right = s->parts[0].bytes == BYTES && s->parts[1].bytes == 0;
+	for (int64_t i = 0; i < BYTES; i++)
+		right = right && data[i] == (char)(i % 100);
+	TRY(comm_wait(comm));
+	comm_share_free(s);
+	return right ? TOMOS_OK : TOMOS_BAD_VALUE;
+}
+
+static void one_rank_has_memory_for_all(void **state)
+{
+	(void)state;
+	(void)ranks_run(3, try_common, NULL, TOMOS_OK);
+}
+
 static void ranks_of_a_machine_share_memory(void **state)
 {
 	bool shared[MOST_RANKS];
@@ -60,5 +87,7 @@ static void memory_fails_on_one_rank(void **state)
 	alarm(0);
 }
 
-#define TESTS(T) T(ranks_of_a_machine_share_memory), T(memory_fails_on_one_rank)
+#define TESTS(T) \
+	T(ranks_of_a_machine_share_memory), T(one_rank_has_memory_for_all), \
+		T(memory_fails_on_one_rank)
 TEST_MAIN(TESTS, NULL, NULL)
