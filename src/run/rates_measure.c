@@ -11,8 +11,8 @@
 
 #define ENOUGH 0.25 /* seconds of a measurement of the projector */
 
-/* SCAN_BYTES: as large as the slabs of many runs, since reading and preparation write to memory that
- * is new to the process, whose pages take different times; a smaller sample was too fast. */
+/* SCAN_BYTES: as large as the slabs of many runs, since reading and preparation write to memory
+ * that is new to the process, whose pages take different times; a smaller sample was too fast. */
 enum { SAMPLE_BYTES = 64 << 20, SCAN_BYTES = 128 << 20, VOLUME_BYTES = 256 << 20 };
 enum { FIRST_VIEWS = 16, GROWTH = 4 };
 enum { THICK_SAMPLE = 128, THIN_SAMPLE = THICK }; /* slices; those of a run's slab, if these fit */
