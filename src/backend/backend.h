@@ -245,6 +245,9 @@ typedef struct {
 	int (*candidates)(
 		tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list);
 	bool (*has_kernel)(const tomos_backend *backend, const char *kernel);
+	/* Floats of scratch memory with which a team (base/team.h) computes a request; 0: it
+	 * cannot. */
+	int64_t (*team_floats)(tomos_backend *backend, const ProjectRequest *what);
 } BackendProjector;
 
 enum { VECTORS_LISTED = 4 };

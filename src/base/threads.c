@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "base/base.h"
+#include "base/team.h"
 
 enum {
 	MAX_THREADS = 1024,
@@ -27,9 +27,9 @@ struct Loop {
 	int64_t count;
 	const tomos_cancel *cancel; /* the caller's flag, or NULL */
 	bool watched;               /* the remaining indices are skipped when it is set */
-	_Atomic int64_t next;
-	Loop *after; /* next loop in the list of open loops */
-	int most;    /* most workers that may take part */
+	int64_t *next;              /* in the memory of the team, if there is one */
+	Loop *after;                /* next loop in the list of open loops */
+	int most;                   /* most workers that may take part */
 	_Atomic int helpers;
 };
 
@@ -100,7 +100,7 @@ static void run_loop(Loop *loop)
 	inside = true;
 	cancel_flag = loop->cancel;
 	cancel_depth = loop->watched;
-	for (int64_t i; (i = atomic_fetch_add(&loop->next, 1)) < loop->count;)
+	for (int64_t i; (i = __atomic_fetch_add(loop->next, 1, __ATOMIC_SEQ_CST)) < loop->count;)
 		if (!cancel_seen())
 			loop->task(loop->user, i);
 	cancel_depth = depth;
@@ -241,21 +241,31 @@ static void loop_end(Loop *loop)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Concurrent loops share the workers; a nested loop runs in its caller only. */
+/* Concurrent loops share the workers. */
+static void share_loop(Loop *loop, int threads, int most)
+{
+	pthread_once(&once, watch_forks);
+	loop->most = (int)min64(min64(threads, most), loop->count) - 1;
+	loop_begin(loop, threads - 1);
+	run_loop(loop);
+	loop_end(loop);
+}
+
+/* A nested loop runs in its caller only. */
 static void run_threads(int64_t count, int most, void (*task)(void *, int64_t), void *user)
 {
+	int64_t next = 0;
+	const Team *team = inside ? NULL : team_here();
 	Loop loop = {.task = task, .user = user, .count = count, .cancel = cancel_flag};
 	loop.watched = cancel_depth > 0;
+	loop.next = team ? &team->state->next : &next;
 	int threads = tomos_threads();
-	if (count < 2 || threads < 2 || most < 2 || inside) {
+	if (count < 2 || threads < 2 || most < 2 || inside)
 		run_loop(&loop);
-		return;
-	}
-	pthread_once(&once, watch_forks);
-	loop.most = (int)min64(min64(threads, most), count) - 1;
-	loop_begin(&loop, threads - 1);
-	run_loop(&loop);
-	loop_end(&loop);
+	else
+		share_loop(&loop, threads, most);
+	if (team)
+		team_wait(team);
 }
 
 void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)

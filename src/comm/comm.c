@@ -180,6 +180,12 @@ tomos_status comm_wait(tomos_comm *c)
 	return comm_size(c) == 1 ? TOMOS_OK : c->type->wait(c);
 }
 
+void comm_look(tomos_comm *c)
+{
+	if (comm_size(c) > 1 && c->type->look)
+		c->type->look(c);
+}
+
 tomos_status tomos_comm_wait(tomos_comm *comm)
 {
 	return comm_wait(comm);

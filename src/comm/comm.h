@@ -33,6 +33,8 @@ typedef struct {
 	tomos_status (*meet)(tomos_comm *comm, const void *mine, int64_t bytes, void *all,
 		double seconds, bool *met);
 	void (*abort)(tomos_comm *comm, int code);
+	/* Moves messages on that were sent before; NULL: they move on alone. */
+	void (*look)(tomos_comm *comm);
 } CommType;
 
 struct tomos_comm {
@@ -69,6 +71,9 @@ tomos_status comm_gather(tomos_comm *comm, const void *mine, int64_t bytes, void
 tomos_status comm_broadcast(tomos_comm *comm, void *data, int64_t bytes);
 tomos_status comm_exchange(tomos_comm *comm, const CommMessage *list, int64_t count);
 tomos_status comm_wait(tomos_comm *comm);
+/* For a rank that waits for others in another way than by these calls: messages that it has sent
+ * may move on only when it looks. */
+void comm_look(tomos_comm *comm);
 tomos_status comm_sum(tomos_comm *comm, double *values, int count);
 tomos_status comm_largest(tomos_comm *comm, double *values, int count);
 /* The status of the first rank that failed, with its message, on every rank. */
@@ -90,7 +95,8 @@ typedef struct {
 	int count;
 } CommShared;
 
-/* Of every `count` ranks that follow each other; ranks may offer different numbers of bytes.
+/* Of every `count` ranks that follow each other; ranks may offer different numbers of bytes, or all
+ * but the first none: its memory is then that of all, and allocated by them together.
  * *shared NULL, on all ranks: some of them are on different machines, or the system does not allow
  * it. */
 tomos_status comm_share(tomos_comm *comm, int count, int64_t bytes, CommShared **shared);

@@ -53,11 +53,29 @@ static bool map_offer(const Offer *offer, CommPart *part)
 	return true;
 }
 
-/* Pages are allocated now: a page that is missing later would end the process. Older systems
- * allocate them when they are written to. */
-static bool populate(const CommPart *part)
+/* Whether the first rank alone offers memory, which all of them then use. */
+static bool is_common(const CommShared *s)
 {
-	return mem_populate(part->data, part->bytes) || errno == EINVAL;
+	int64_t others = 0;
+	for (int i = 1; i < s->count; i++)
+		others += s->parts[i].bytes;
+	return others == 0;
+}
+
+/* Pages are allocated now: a page that is missing later would end the process. Older systems
+ * allocate them when they are written to. Each rank has its own part, or one of `count` shares of
+ * the common one. */
+static bool populate(const CommShared *s, int member)
+{
+	enum { PAGE = 1 << 21 };
+	bool common = is_common(s);
+	const CommPart *part = &s->parts[common ? 0 : member];
+	int64_t pages = (part->bytes + PAGE - 1) / PAGE;
+	int64_t count = common ? s->count : 1, share = common ? member : 0;
+	int64_t first = pages * share / count * PAGE;
+	int64_t end = min64(pages * (share + 1) / count * PAGE, part->bytes);
+	return first >= end || mem_populate((char *)part->data + first, end - first) ||
+	       errno == EINVAL;
 }
 
 static bool map_all(const tomos_comm *c, const Offer *offers, CommShared *s)
@@ -65,8 +83,16 @@ static bool map_all(const tomos_comm *c, const Offer *offers, CommShared *s)
 	bool mapped = true;
 	for (int i = 0; i < s->count && mapped; i++)
 		mapped = offers[i].descriptor >= 0 && offers[i].node == c->node &&
-			 map_offer(&offers[i], &s->parts[i]);
-	return mapped && populate(&s->parts[c->rank % s->count]);
+			 (offers[i].bytes == 0 || map_offer(&offers[i], &s->parts[i]));
+	return mapped && populate(s, c->rank % s->count);
+}
+
+/* Pages of the common part that other ranks have allocated: all at once, as one by one each would
+ * interrupt the process. */
+static void map_pages(const CommShared *s)
+{
+	if (is_common(s))
+		(void)mem_populate(s->parts[0].data, s->parts[0].bytes);
 }
 
 void comm_share_free(CommShared *s)
@@ -84,6 +110,8 @@ static tomos_status map_or_none(tomos_comm *c, const Offer *offers, CommShared *
 	double failures = !map_all(c, offers + c->rank / s->count * s->count, s);
 	TRY(comm_sum(c, &failures, 1));
 	*shared = failures == 0;
+	if (*shared)
+		map_pages(s);
 	return TOMOS_OK;
 }
 

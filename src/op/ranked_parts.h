@@ -3,6 +3,7 @@
 #define TOMOS_OP_RANKED_PARTS_H
 
 #include <pthread.h>
+#include "base/team.h"
 #include "op/ranked.h"
 #include "op/slab_group.h"
 
@@ -93,6 +94,31 @@ void rows_free(RowExchange *x);
  * them, in a thread of its own until rows_wait. No other message may be sent meanwhile. */
 void rows_send(RowExchange *x, int chunk, bool forward);
 tomos_status rows_wait(RowExchange *x);
+
+/* Ranks of one machine that share the only slab, which owns all rows: the slab and the projections
+ * of all of them in shared memory, and the team that projects them. */
+typedef struct {
+	SlabGroup group;
+	const int64_t *edges; /* borrowed: which slices each rank has */
+	int64_t view;         /* the first of this rank */
+	Plan plan;            /* of all views */
+	int kernels[2];       /* forward, back */
+	Box box;
+	CommShared *shared; /* NULL: there is no team */
+	Team team;
+	float *volume, *projections;
+} TeamProjector;
+
+/* The first members of `team` are set, those after the plan's views excepted. There is no team
+ * where the kernels of the backend are not those of several processes. */
+tomos_status team_open(
+	TeamProjector *team, const Bands *bands, const KernelModel *model, bool plain);
+void team_close(TeamProjector *team);
+tomos_status team_forward(
+	const TeamProjector *team, const tomos_op *op, int power, const float *x, float *y);
+tomos_status team_adjoint(
+	const TeamProjector *team, const tomos_op *op, int power, const float *y, float *x);
+tomos_status team_row_sums(const TeamProjector *team, const tomos_op *op, const float *x, float *y);
 
 /* comm_exchange of floats, in the precision that is set. */
 tomos_status ranked_exchange(Ranked *r, const CommMessage *list, int64_t count);

@@ -5,7 +5,8 @@
  * other way, and each rank back projects its band. Both by chunks of views, of which one is sent
  * while another is projected. Where several ranks share a slab, each has some
  * of the views: the slices of the others are gathered before a forward projection, and the back
- * projections of all are summed; rows are exchanged by ranks with the same views.
+ * projections of all are summed; rows are exchanged by ranks with the same views. Ranks of one
+ * machine that share the only slab are a team (ranked_team.c) where the kernels allow it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,9 +20,10 @@ typedef struct {
 	float *band;  /* in the memory of the backend; NULL: it is what this rank owns */
 	float *stage; /* host memory for the rows of a chunk, if that of the backend is another */
 	RowExchange exchange; /* of rows with other slabs */
-	int64_t *edges;       /* which slices of its slab each rank has, */
-	float *whole;         /* and memory for all of them; NULL: this rank has all */
+	int64_t *edges;       /* which slices of its slab each rank has; NULL: this rank has all */
+	float *whole;         /* memory for all slices of the slab, */
 	float *gathered;      /* the same before a forward projection */
+	TeamProjector team;   /* instead of the plan and all memory above */
 } RankedProjector;
 
 /* ---- construction --------------------------------------------------------------------------- */
@@ -239,7 +241,10 @@ static tomos_status end_rows(const tomos_op *op, tomos_status status)
 
 static tomos_status forward(const tomos_op *op, int power, const float *x, float *y)
 {
+	const RankedProjector *p = op->own;
 	float *slab = (float *)(uintptr_t)x;
+	if (p->team.shared)
+		return team_forward(&p->team, op, power, x, y);
 	TRY(gather_slab(op, x, &slab));
 	return end_rows(op, forward_chunks(op, power, slab, y));
 }
@@ -248,6 +253,8 @@ static tomos_status adjoint(const tomos_op *op, int power, const float *y, float
 {
 	const RankedProjector *p = op->own;
 	const SlabGroup *group = &p->exchange.group;
+	if (p->team.shared)
+		return team_adjoint(&p->team, op, power, y, x);
 	TRY(vector_sync(&op->range));
 	TRY(end_rows(op, adjoint_chunks(op, power, y, p->whole ? p->whole : x)));
 	if (!p->whole)
@@ -260,6 +267,12 @@ static tomos_status ranked_apply(
 	const tomos_op *op, Direction direction, int power, const float *in, float *out)
 {
 	return (direction == FORWARD ? forward : adjoint)(op, power, in, out);
+}
+
+static tomos_status ranked_row_sums(const tomos_op *op, const float *x, float *y)
+{
+	const RankedProjector *p = op->own;
+	return p->team.shared ? team_row_sums(&p->team, op, x, y) : forward(op, 1, x, y);
 }
 
 /* ---- the operator --------------------------------------------------------------------------- */
@@ -277,6 +290,7 @@ static void ranked_free(tomos_op *op)
 		r->inner->type->memory->release(r->inner, p->whole);
 	if (p->edges) /* parts of the operator have none */
 		slab_unshare(&p->exchange.group);
+	team_close(&p->team);
 	mem_free(p->edges);
 }
 
@@ -285,7 +299,7 @@ static tomos_status ranked_part(
 {
 	const RankedProjector *whole = op->own;
 	RankedProjector *own = part->own;
-	if (whole->whole)
+	if (whole->edges)
 		return fail(TOMOS_UNSUPPORTED,
 			"ranks that divide the views among them have no subsets of views");
 	own->forward = whole->forward;
@@ -298,19 +312,29 @@ static tomos_status ranked_part(
 	return make_buffers(own, part);
 }
 
-static const OpType ranked_type = {.apply = ranked_apply, .free = ranked_free, .part = ranked_part};
+static const OpType ranked_type = {.apply = ranked_apply,
+	.free = ranked_free,
+	.part = ranked_part,
+	.row_sums = ranked_row_sums};
 
-/* Memory for the slab, where this rank has a part of it. */
-static tomos_status make_whole(RankedProjector *p, const Bands *b)
+static tomos_status make_edges(RankedProjector *p, const Bands *b)
 {
-	SlabGroup *group = &p->exchange.group;
-	int64_t first = p->box.low[2], floats = (p->box.high[2] - first) * group->slice;
-	const int64_t *slices = b->slices + slab_number(group) * b->groups;
+	const int64_t *slices = b->slices + slab_number(&p->exchange.group) * b->groups;
 	if (b->groups == 1)
 		return TOMOS_OK;
 	TRY(mem_alloc(&p->edges, b->groups + 1, sizeof *p->edges, "slices of ranks"));
 	for (int i = 0; i <= b->groups; i++)
-		p->edges[i] = slices[i] - first;
+		p->edges[i] = slices[i] - p->box.low[2];
+	return TOMOS_OK;
+}
+
+/* Memory for the slab, where this rank has a part of it. */
+static tomos_status make_whole(RankedProjector *p)
+{
+	SlabGroup *group = &p->exchange.group;
+	int64_t floats = (p->box.high[2] - p->box.low[2]) * group->slice;
+	if (!p->edges)
+		return TOMOS_OK;
 	TRY(slab_share(group, floats));
 	if (!slab_direct(group)) {
 		TRY(group->inner->type->memory->alloc(
@@ -346,36 +370,50 @@ static tomos_status divide_spaces(tomos_op *op, const Bands *b)
 	return TOMOS_OK;
 }
 
+/* Without a team: what this rank projects. */
+static tomos_status make_own(
+	tomos_op *op, const Bands *b, const KernelModel *model, bool plain, int64_t *first)
+{
+	RankedProjector *p = op->own;
+	int slab = slab_number(&p->exchange.group);
+	tomos_geometry *scan;
+	p->rows = ranked_band(b, slab, first);
+	p->exchange.own = rows_own(b, first, p->rows) && p->rows == op->range.shape[1];
+	TRY(rows_find(&p->exchange, b, slab, first));
+	TRY(make_whole(p));
+	TRY(crop_scan(b, first, p->rows, &scan));
+	tomos_status status = plan_make(&p->plan, b->grid, scan, model);
+	tomos_geometry_free(scan);
+	p->plan.plain = plain;
+	return status == TOMOS_OK ? make_buffers(p, op) : status;
+}
+
 static tomos_status fill_op(
 	tomos_op *op, const Bands *b, const tomos_projector_options *o, int64_t *first)
 {
 	RankedProjector *p = op->own;
 	const Ranked *r = ranked_of(op->domain.backend);
 	KernelModel model = {.weight = WEIGHT_RAY};
-	tomos_geometry *scan;
 	const int64_t *n = b->grid->n;
 	const SlabGroup group = {
 		.comm = r->comm, .inner = r->inner, .ranks = b->groups, .slice = n[0] * n[1]};
 	int slab = slab_number(&group);
+	bool plain = o->plain != 0;
 	p->exchange = make_exchange(op, &group, b->slabs);
 	TRY(projector_choose(o, &p->forward, &p->back, &model));
 	p->box = (Box){{0, 0, bands_slice(b, slab)}, {n[0], n[1], bands_slice(b, slab + 1)}};
-	p->rows = ranked_band(b, slab, first);
-	p->exchange.own = rows_own(b, first, p->rows) && p->rows == op->range.shape[1];
-	TRY(rows_find(&p->exchange, b, slab, first));
-	TRY(make_whole(p, b));
-	TRY(crop_scan(b, first, p->rows, &scan));
-	tomos_status status = plan_make(&p->plan, b->grid, scan, &model);
-	tomos_geometry_free(scan);
-	TRY(status);
-	p->plan.plain = o->plain != 0;
+	TRY(make_edges(p, b));
+	p->team = (TeamProjector){
+		.group = group, .edges = p->edges, .kernels = {p->forward, p->back}, .box = p->box};
+	TRY(team_open(&p->team, b, &model, plain));
+	if (!p->team.shared)
+		TRY(make_own(op, b, &model, plain, first));
 	const KernelRow *forward = &kernel_rows[p->forward], *back = &kernel_rows[p->back];
 	op->matched = strcmp(forward->weights, back->weights) == 0;
 	snprintf(op->description, sizeof op->description, "%s forward, %s back: %s", forward->name,
 		back->name, op->matched ? "a matched pair" : "not matched");
 	op_place(op, b->grid, b->all ? b->all : b->scan, &model);
-	TRY(divide_spaces(op, b));
-	return make_buffers(p, op);
+	return divide_spaces(op, b);
 }
 
 tomos_status op_ranked(tomos_op **op, tomos_backend *ranked, const Bands *b,

@@ -157,6 +157,18 @@ static void count_bytes(const SlabGroup *g, int64_t floats)
 	g->comm->shared += (double)floats * sizeof(float);
 }
 
+void slab_count_gathered(const SlabGroup *g, int64_t own)
+{
+	count_bytes(g, own * (g->ranks - 1));
+}
+
+void slab_count_summed(const SlabGroup *g, const int64_t *edges)
+{
+	int member = slab_member(g);
+	int64_t own = edges[member + 1] - edges[member];
+	count_bytes(g, (edges[g->ranks] - own) * g->slice);
+}
+
 static tomos_status sum_shared(const SlabGroup *g, const int64_t *edges, float *slab)
 {
 	const Slices own = slices_of(g, edges, slab_member(g), slab);
@@ -164,7 +176,7 @@ static tomos_status sum_shared(const SlabGroup *g, const int64_t *edges, float *
 	Addition what = {g, edges[slab_member(g)] * g->slice, own.count};
 	if (slab != slab_output(g))
 		TRY(host_copy(g->inner, slab, slab_output(g), all, true));
-	count_bytes(g, all - own.count);
+	slab_count_summed(g, edges);
 	TRY(comm_wait(g->comm));
 	parallel_for((own.count + BLOCK - 1) / BLOCK, add_block, &what);
 	if (slab != slab_output(g) && own.count > 0)
@@ -178,7 +190,7 @@ static tomos_status gather_shared(
 	const Slices place = slices_of(g, edges, slab_member(g), slab_input(g));
 	TRY(comm_wait(g->comm)); /* until then others read the slab that was gathered before */
 	TRY(host_copy(g->inner, (float *)(uintptr_t)own, place.data, place.count, true));
-	count_bytes(g, place.count * (g->ranks - 1));
+	slab_count_gathered(g, place.count);
 	TRY(comm_wait(g->comm));
 	if (slab == slab_input(g))
 		return TOMOS_OK;

@@ -42,6 +42,9 @@ tomos_status slab_sum(const SlabGroup *group, const int64_t *edges, float *slab)
 /* The whole slab, of which this rank has its slices `own`. */
 tomos_status slab_gather(
 	const SlabGroup *group, const int64_t *edges, const float *own, float *slab);
+/* Counts what slab_gather and slab_sum would read, for ranks that do without them. */
+void slab_count_gathered(const SlabGroup *group, int64_t own);
+void slab_count_summed(const SlabGroup *group, const int64_t *edges);
 /* Floats between the memory of the backend and that of the host. */
 tomos_status host_copy(tomos_backend *inner, float *data, float *host, int64_t count, bool down);
 

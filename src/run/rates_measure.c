@@ -11,7 +11,10 @@
 
 #define ENOUGH 0.25 /* seconds of a measurement of the projector */
 
-enum { SAMPLE_BYTES = 64 << 20, VOLUME_BYTES = 256 << 20, FIRST_VIEWS = 16, GROWTH = 4 };
+/* SCAN_BYTES: as large as the slabs of many runs, since reading and preparation write to memory
+ * that is new to the process, whose pages take different times; a smaller sample was too fast. */
+enum { SAMPLE_BYTES = 64 << 20, SCAN_BYTES = 128 << 20, VOLUME_BYTES = 256 << 20 };
+enum { FIRST_VIEWS = 16, GROWTH = 4 };
 enum { THICK_SAMPLE = 128, THIN_SAMPLE = THICK }; /* slices; those of a run's slab, if these fit */
 
 /* A slab in the middle of the volume, and some of the views. */
@@ -38,7 +41,7 @@ static tomos_status measure_read(const FileRun *r, double *rate)
 	const Slab slab = middle_slab(r, r->thickest);
 	const RawRows needs = prepared_needs(p, slab.row, slab.rows);
 	int64_t image = needs.rows * p->info.columns, bytes = image * (int64_t)sizeof(float);
-	int64_t views = max64(1, min64(p->info.views, SAMPLE_BYTES / max64(1, bytes)));
+	int64_t views = max64(1, min64(p->info.views, SCAN_BYTES / max64(1, bytes)));
 	float *data;
 	TRY(mem_alloc(&data, views * image, sizeof *data, "rows of a scan"));
 	double start = run_now();
@@ -62,7 +65,7 @@ static tomos_status prepare_sample(Stages *s)
 /* A slab that is small enough is read as a run reads it; of others, `read` is measured alone. */
 static tomos_status measure_prepare(FileRun *r, tomos_rates *rates)
 {
-	int64_t rows = SAMPLE_BYTES / max64(1, raw_row_bytes(r->prepared));
+	int64_t rows = SCAN_BYTES / max64(1, raw_row_bytes(r->prepared));
 	Slab slab = middle_slab(r, rows);
 	tomos_run_report report;
 	double window[2];

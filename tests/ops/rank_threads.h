@@ -15,37 +15,38 @@ typedef struct {
 	const void *mine[MOST_RANKS];
 	const CommMessage *lists[MOST_RANKS];
 	int64_t counts[MOST_RANKS];
-} Team;
+} RankThreads;
 
-static inline tomos_status team_wait(tomos_comm *c)
+static inline tomos_status ranks_wait(tomos_comm *c)
 {
-	Team *team = c->own;
+	RankThreads *team = c->own;
 	pthread_barrier_wait(&team->barrier);
 	return TOMOS_OK;
 }
 
-static inline tomos_status team_gather(tomos_comm *c, const void *mine, int64_t bytes, void *all)
+static inline tomos_status ranks_gather(tomos_comm *c, const void *mine, int64_t bytes, void *all)
 {
-	Team *team = c->own;
+	RankThreads *team = c->own;
 	team->mine[c->rank] = mine;
-	team_wait(c);
+	ranks_wait(c);
 	for (int i = 0; i < team->size; i++)
 		memcpy((char *)all + i * bytes, team->mine[i], (size_t)bytes);
-	return team_wait(c);
+	return ranks_wait(c);
 }
 
-static inline tomos_status team_broadcast(tomos_comm *c, void *data, int64_t bytes)
+static inline tomos_status ranks_broadcast(tomos_comm *c, void *data, int64_t bytes)
 {
-	Team *team = c->own;
+	RankThreads *team = c->own;
 	team->mine[c->rank] = data;
-	team_wait(c);
+	ranks_wait(c);
 	if (c->rank > 0)
 		memcpy(data, team->mine[0], (size_t)bytes);
-	return team_wait(c);
+	return ranks_wait(c);
 }
 
 /* The message that rank `from` sends to this one, number `index` of them; NULL: there is none. */
-static inline const CommMessage *team_find(const Team *team, int from, int to, int64_t index)
+static inline const CommMessage *ranks_find(
+	const RankThreads *team, int from, int to, int64_t index)
 {
 	for (int64_t i = 0; i < team->counts[from]; i++) {
 		const CommMessage *m = &team->lists[from][i];
@@ -55,32 +56,33 @@ static inline const CommMessage *team_find(const Team *team, int from, int to, i
 	return NULL;
 }
 
-static inline tomos_status team_exchange(tomos_comm *c, const CommMessage *list, int64_t count)
+static inline tomos_status ranks_exchange(tomos_comm *c, const CommMessage *list, int64_t count)
 {
-	Team *team = c->own;
+	RankThreads *team = c->own;
 	int64_t seen[MOST_RANKS] = {0};
 	team->lists[c->rank] = list;
 	team->counts[c->rank] = count;
-	team_wait(c);
+	ranks_wait(c);
 	for (int64_t i = 0; i < count; i++) {
 		if (list[i].send)
 			continue;
-		const CommMessage *m = team_find(team, list[i].rank, c->rank, seen[list[i].rank]++);
+		const CommMessage *m =
+			ranks_find(team, list[i].rank, c->rank, seen[list[i].rank]++);
 		if (!m || m->bytes != list[i].bytes)
 			abort(); /* the message is missing or has another length */
 		memcpy(list[i].data, m->data, (size_t)m->bytes);
 	}
-	return team_wait(c);
+	return ranks_wait(c);
 }
 
-static const CommType team_type = {.gather = team_gather,
-	.broadcast = team_broadcast,
-	.exchange = team_exchange,
-	.wait = team_wait};
+static const CommType ranks_type = {.gather = ranks_gather,
+	.broadcast = ranks_broadcast,
+	.exchange = ranks_exchange,
+	.wait = ranks_wait};
 
-static int team_local = MOST_RANKS; /* ranks on a machine */
-static double team_shared;          /* bytes that the last team has read in shared memory */
-static int64_t team_fail;           /* which allocation of the next team fails; 0: none */
+static int ranks_local = MOST_RANKS; /* ranks on a machine */
+static double ranks_shared;          /* bytes that the last team has read in shared memory */
+static int64_t ranks_fail;           /* which allocation of the next team fails; 0: none */
 
 typedef tomos_status (*RankWork)(tomos_comm *comm, void *user);
 
@@ -91,7 +93,7 @@ typedef struct {
 	tomos_status status;
 } Member;
 
-static inline void *team_member(void *user)
+static inline void *ranks_member(void *user)
 {
 	Member *m = user;
 	m->status = m->work(&m->comm, m->user);
@@ -100,31 +102,31 @@ static inline void *team_member(void *user)
 
 /* Calls `work` in `size` threads, each a rank, with this status as the result of all of them.
  * Returns the bytes that were sent. */
-static inline double team_run(int size, RankWork work, void *user, tomos_status status)
+static inline double ranks_run(int size, RankWork work, void *user, tomos_status status)
 {
-	Team team = {.size = size};
+	RankThreads team = {.size = size};
 	Member members[MOST_RANKS];
 	pthread_t threads[MOST_RANKS];
 	double sent = 0;
 	pthread_barrier_init(&team.barrier, NULL, (unsigned)size);
 	for (int i = 0; i < size; i++) {
 		members[i] = (Member){work, user,
-			{.type = &team_type,
+			{.type = &ranks_type,
 				.rank = i,
 				.size = size,
-				.node = i / team_local * team_local,
+				.node = i / ranks_local * ranks_local,
 				.own = &team},
 			status};
 		assert_int_equal(comm_ready(&members[i].comm), TOMOS_OK);
 	}
-	team_shared = 0;
-	mem_fail_nth(team_fail);
+	ranks_shared = 0;
+	mem_fail_nth(ranks_fail);
 	for (int i = 0; i < size; i++)
-		pthread_create(&threads[i], NULL, team_member, &members[i]);
+		pthread_create(&threads[i], NULL, ranks_member, &members[i]);
 	for (int i = 0; i < size; i++) {
 		pthread_join(threads[i], NULL);
 		sent += members[i].comm.sent;
-		team_shared += members[i].comm.shared;
+		ranks_shared += members[i].comm.shared;
 		mem_free(members[i].comm.room);
 		assert_int_equal(members[i].status, status);
 	}

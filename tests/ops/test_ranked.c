@@ -197,7 +197,7 @@ static void check_ranks(Shared *s, int ranks, double sent)
 	const Bands bands = {s->scan, &s->grid, s->slices, ranks / s->groups, s->groups, NULL, 0};
 	double volume = SLICES * ACROSS * ACROSS * sizeof(float);
 	double slices = 2 * (s->groups - 1) * volume; /* gathered, and reduce-scattered */
-	bool near = team_local >= ranks;              /* in shared memory, or by messages */
+	bool near = ranks_local >= ranks;             /* in shared memory, or by messages */
 	double wanted = near ? 0 : slices;
 	for (int i = 0; i < ranks; i++) {
 		if (s->errors[i] > 2e-4)
@@ -208,7 +208,7 @@ static void check_ranks(Shared *s, int ranks, double sent)
 	for (int i = 0; i < ranks / s->groups; i++)
 		wanted += 2 * (double)bands_sent(&bands, i) * sizeof(float);
 	if (s->count == VIEWS) /* a forward and a back projection */
-		assert_true(sent == wanted && team_shared == (near ? slices : 0));
+		assert_true(sent == wanted && ranks_shared == (near ? slices : 0));
 }
 
 static void check_kind(const char *kind, const int64_t *views, int64_t count, int most, int groups)
@@ -223,7 +223,7 @@ static void check_kind(const char *kind, const int64_t *views, int64_t count, in
 	for (int ranks = groups; ranks <= most; ranks += groups) {
 		for (int i = 0; i <= ranks; i++)
 			s.slices[i] = SLICES * i / ranks;
-		check_ranks(&s, ranks, team_run(ranks, rank_work, &s, TOMOS_OK));
+		check_ranks(&s, ranks, ranks_run(ranks, rank_work, &s, TOMOS_OK));
 	}
 	free(s.x);
 	free(s.y);
@@ -241,12 +241,12 @@ static void projections_are_those_of_one_process(void **state)
 	check_kind("helix", all, VIEWS, 5, 1);
 	check_kind("cone", some, 3, 3, 1);
 	check_kind("helix", some, 3, 3, 1);
-	for (team_local = MOST_RANKS; team_local > 0; team_local /= MOST_RANKS) {
+	for (ranks_local = MOST_RANKS; ranks_local > 0; ranks_local /= MOST_RANKS) {
 		check_kind("cone", all, VIEWS, 4, 2);
 		check_kind("laminography", all, VIEWS, 3, 3);
 		check_kind("helix", all, VIEWS, 6, 3);
 	}
-	team_local = MOST_RANKS;
+	ranks_local = MOST_RANKS;
 }
 
 /* ---- messages by chunks of views ------------------------------------------------------------ */
@@ -303,7 +303,7 @@ static void overlapped_messages_change_nothing(void **state)
 		s.x = random_values(SLICES * ACROSS * ACROSS, 11);
 		for (int i = 0; i <= 3; i++)
 			s.slices[i] = SLICES * i / 3;
-		(void)team_run(3, compare_orders, &s, TOMOS_OK);
+		(void)ranks_run(3, compare_orders, &s, TOMOS_OK);
 		for (int i = 0; i < 3; i++)
 			assert_true(s.errors[i] < 1e-2); /* of values up to 1e3 */
 		free(s.x);
@@ -355,7 +355,7 @@ static void differences_cross_slabs(void **state)
 	assert_ok(g.backend->type->vector->gradient(g.backend, shape, 3, g.x, g.field));
 	assert_ok(g.backend->type->vector->gradient_adjoint(g.backend, shape, 3, g.field, g.back));
 	for (int ranks = 1; ranks <= 5; ranks++) {
-		double sent = team_run(ranks, try_gradient, &g, TOMOS_OK);
+		double sent = ranks_run(ranks, try_gradient, &g, TOMOS_OK);
 		assert_true(sent == 2.0 * (ranks - 1) * ACROSS * ACROSS * sizeof(float));
 		for (int i = 0; i < ranks; i++)
 			assert_true(g.errors[i] < 1e-6);
@@ -382,7 +382,7 @@ static void failures_are_known_to_all(void **state)
 {
 	char messages[MOST_RANKS][64];
 	(void)state;
-	(void)team_run(4, fail_together, messages, TOMOS_BAD_VALUE);
+	(void)ranks_run(4, fail_together, messages, TOMOS_BAD_VALUE);
 	for (int i = 0; i < 4; i++)
 		assert_non_null(strstr(messages[i], "rank 2: disk 'c'"));
 }
@@ -446,7 +446,7 @@ static void half_precision_has_the_stated_error(void **state)
 	Halves h = {.backend = NULL};
 	(void)state;
 	assert_ok(tomos_backend_open(&h.backend, "cpu"));
-	double sent = team_run(3, try_halves, &h, TOMOS_OK);
+	double sent = ranks_run(3, try_halves, &h, TOMOS_OK);
 	assert_true(sent == 3 * 2 * (4.0 + 2 * SENT));
 	for (int i = 0; i < 3; i++) {
 		assert_true(h.worst[i] > 1e-5 && h.worst[i] <= 0x1p-11 + 1e-6);

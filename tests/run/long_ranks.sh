@@ -13,6 +13,8 @@ make $cone --views 48 -o cone.h5
 make $cone --views 36 --arc 220 -o short.h5
 # shellcheck disable=SC2086
 make $cone --views 48 --axis 13 -o offset.h5
+# As many rows as the kernels need that ranks of one slab compute together.
+make --geometry cone --source-axis 4 --source-detector 6 --rows 37 --views 48 -o tall.h5
 make --geometry laminography --tilt 30 --rows 33 --views 40 -o laminography.h5
 make --geometry helix --pitch 1 --arc 1080 --source-axis 4 --source-detector 6 --rows 21 --views 90 -o helix.h5
 
@@ -43,7 +45,7 @@ shared() {
 	for scan in cone short offset; do
 		near "$scan, FDK, $2 view groups" "$count" 1e-6 recon ../$scan.h5 -q -o v.npy
 	done
-	for scan in cone short offset laminography helix; do
+	for scan in cone tall short offset laminography helix; do
 		for method in sirt cgls "${penalised[@]}"; do
 			# shellcheck disable=SC2086
 			near "$scan, $method, $2 view groups" "$count" 1e-5 recon ../$scan.h5 -q --method $method $iterate -o v.npy

@@ -58,6 +58,9 @@ typedef struct {
 	tomos_status (*step)(const ProjectRequest *what, const FusedUpdate *step); /* or NULL */
 	bool overwrites; /* back: stores its sums in a request that overwrites; false: adds them to
 			    zeros that were stored before */
+	/* Floats of its scratch memory, if all that its loops store for each other is there, and no
+	 * loop depends on the number of threads; NULL: not so. */
+	int64_t (*team_floats[2])(const ProjectRequest *what);
 } CpuKernel;
 
 /* The same with its row of optimised.def. */

@@ -189,6 +189,16 @@ static tomos_status cpu_project_request(tomos_backend *backend, const ProjectReq
 	return run(backend->own, what, optimised);
 }
 
+/* The loops of reference kernels store nothing for each other. */
+static int64_t cpu_team_floats(tomos_backend *backend, const ProjectRequest *what)
+{
+	const CpuRow *optimised = find_optimised(backend->own, what, tune_wanted(backend, what));
+	if (!optimised)
+		return 1;
+	int64_t (*floats)(const ProjectRequest *) = optimised->code->team_floats[what->direction];
+	return floats ? floats(what) : 0;
+}
+
 const BackendProjector cpu_projector = {
 	.apply = cpu_project_request,
 	.apply_power = cpu_power,
@@ -197,4 +207,5 @@ const BackendProjector cpu_projector = {
 	.row = cpu_row,
 	.candidates = cpu_candidates,
 	.has_kernel = cpu_has_kernel,
+	.team_floats = cpu_team_floats,
 };

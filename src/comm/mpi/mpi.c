@@ -303,8 +303,15 @@ static void mpi_abort(tomos_comm *comm, int code)
 	MPI_Abort(own->world, code);
 }
 
+static void mpi_look(tomos_comm *comm)
+{
+	const Mpi *own = comm->own;
+	int there;
+	MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, own->aside, &there, MPI_STATUS_IGNORE);
+}
+
 static const CommType mpi_type = {mpi_open, mpi_close, mpi_gather, mpi_broadcast, mpi_exchange,
-	mpi_wait, mpi_meet, mpi_abort};
+	mpi_wait, mpi_meet, mpi_abort, mpi_look};
 
 __attribute__((visibility("default"))) ModuleEntry tomos_comm_module;
 

@@ -8,6 +8,7 @@
  * voxels (stretch.h).
  */
 #include "backend/cpu/level/column.h"
+#include "base/team.h"
 
 enum {
 	DEEP = 16,    /* voxels of a tile along y */
@@ -145,20 +146,31 @@ static void tile_back(void *user, int64_t index)
 	give_tile(pass, &tile, (const float(*)[ACROSS][TALL])sums);
 }
 
+static int64_t most_views(const ProjectRequest *what)
+{
+	return limit(SCRATCH_FLOATS / view_floats(what->plan), 1, what->count);
+}
+
+static int64_t back_floats(const ProjectRequest *what)
+{
+	return most_views(what) * view_floats(what->plan);
+}
+
 static tomos_status column_back(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	Pass pass = {.what = what, .stride = column_stride(plan->model.rows)};
-	int64_t most = limit(SCRATCH_FLOATS / view_floats(plan), 1, what->count);
-	TRY(mem_alloc(&pass.samples, most * view_floats(plan), sizeof(float), "transposed views"));
+	int64_t most = most_views(what);
+	TRY(scratch_take(&pass.samples, back_floats(what), "transposed views"));
 	for (pass.first = 0; pass.first < what->count; pass.first += pass.count) {
 		pass.count = min64(most, what->count - pass.first);
 		parallel_for(pass.count * (plan->model.columns + 2), transpose_column, &pass);
 		parallel_for(box_tiles(&what->box, tile_size), tile_back, &pass);
 	}
-	mem_free(pass.samples);
+	scratch_give(pass.samples);
 	return TOMOS_OK;
 }
 
-const CpuKernel LEVEL(cpu_column) = {
-	column_applies, {LEVEL(column_forward), column_back}, NULL, false};
+const CpuKernel LEVEL(cpu_column) = {.applies = column_applies,
+	.run = {LEVEL(column_forward), column_back},
+	.team_floats = {NULL, back_floats}};

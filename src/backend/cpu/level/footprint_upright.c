@@ -448,5 +448,5 @@ static tomos_status footprint_upright_project(const ProjectRequest *what)
 	return status;
 }
 
-const CpuKernel LEVEL(cpu_footprint_upright) = {footprint_upright_applies,
-	{footprint_upright_project, footprint_upright_project}, NULL, false};
+const CpuKernel LEVEL(cpu_footprint_upright) = {.applies = footprint_upright_applies,
+	.run = {footprint_upright_project, footprint_upright_project}};

@@ -480,4 +480,4 @@ static tomos_status oblique_back(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_oblique) = {
-	oblique_applies, {oblique_forward, oblique_back}, NULL, false};
+	.applies = oblique_applies, .run = {oblique_forward, oblique_back}};

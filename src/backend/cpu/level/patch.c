@@ -207,4 +207,4 @@ static tomos_status patch_project(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_patch) = {
-	LEVEL(patch_applies), {patch_project, patch_project}, NULL, false};
+	.applies = LEVEL(patch_applies), .run = {patch_project, patch_project}};

@@ -134,4 +134,4 @@ static tomos_status patch_circle_project(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_patch_circle) = {
-	patch_circle_applies, {patch_circle_project, patch_circle_project}, NULL, false};
+	.applies = patch_circle_applies, .run = {patch_circle_project, patch_circle_project}};

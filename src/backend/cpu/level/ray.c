@@ -387,4 +387,4 @@ tomos_status LEVEL(ray_back)(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_ray) = {
-	LEVEL(ray_applies), {LEVEL(ray_forward), NARROW(ray_back)}, NULL, false};
+	.applies = LEVEL(ray_applies), .run = {LEVEL(ray_forward), NARROW(ray_back)}};

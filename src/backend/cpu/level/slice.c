@@ -244,5 +244,6 @@ static tomos_status slice_forward(const ProjectRequest *what)
 	return TOMOS_OK;
 }
 
-const CpuKernel LEVEL(cpu_slice) = {
-	LEVEL(slice_applies), {slice_forward, LEVEL(slice_back)}, LEVEL(slice_step), false};
+const CpuKernel LEVEL(cpu_slice) = {.applies = LEVEL(slice_applies),
+	.run = {slice_forward, LEVEL(slice_back)},
+	.step = LEVEL(slice_step)};

@@ -6,6 +6,7 @@
  * voxels and detector rows exchanged.
  */
 #include "backend/cpu/level/upright.h"
+#include "base/team.h"
 #include "kernel/ray.h"
 
 enum {
@@ -260,6 +261,13 @@ static bool axis_used(const ProjectRequest *what, int axis)
 	return false;
 }
 
+static int64_t forward_floats(const ProjectRequest *what)
+{
+	const Box *box = &what->box;
+	int64_t wide = max64(box->high[0] - box->low[0], box->high[1] - box->low[1]);
+	return max64(SLAB_FLOATS, (wide + 2) * column_stride(box->high[2] - box->low[2]));
+}
+
 static tomos_status upright_forward(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
@@ -268,9 +276,7 @@ static tomos_status upright_forward(const ProjectRequest *what)
 	int64_t tasks =
 		what->count * parts(plan->model.columns, ACROSS) * parts(plan->model.rows, TALL);
 	s.stride = column_stride(s.tall);
-	int64_t wide = max64(box->high[0] - box->low[0], box->high[1] - box->low[1]);
-	TRY(mem_alloc(&s.samples, max64(SLAB_FLOATS, (wide + 2) * s.stride), sizeof(float),
-		"a slab of the volume"));
+	TRY(scratch_take(&s.samples, forward_floats(what), "a slab of the volume"));
 	for (s.axis = 0; s.axis < 2; s.axis++) {
 		int64_t planes = axis_used(what, s.axis) ? box->high[s.axis] - box->low[s.axis] : 0;
 		s.across = box->high[1 - s.axis] - box->low[1 - s.axis];
@@ -283,9 +289,11 @@ static tomos_status upright_forward(const ProjectRequest *what)
 			parallel_for(tasks, tile_forward, &s);
 		}
 	}
-	mem_free(s.samples);
+	scratch_give(s.samples);
 	return TOMOS_OK;
 }
 
-const CpuKernel LEVEL(cpu_upright) = {
-	upright_applies, {upright_forward, LEVEL(upright_back)}, NULL, true};
+const CpuKernel LEVEL(cpu_upright) = {.applies = upright_applies,
+	.run = {upright_forward, LEVEL(upright_back)},
+	.overwrites = true,
+	.team_floats = {forward_floats, LEVEL(upright_back_floats)}};

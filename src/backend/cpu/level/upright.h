@@ -140,5 +140,6 @@ static inline void upright_lengths(const Plan *plan, const KernelView *k, int64_
 }
 
 tomos_status LEVEL(upright_back)(const ProjectRequest *what);
+int64_t LEVEL(upright_back_floats)(const ProjectRequest *what);
 
 #endif

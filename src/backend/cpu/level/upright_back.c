@@ -6,6 +6,7 @@
  * within one voxel, and is added to the two voxel columns that it passes.
  */
 #include "backend/cpu/level/upright.h"
+#include "base/team.h"
 
 enum {
 	SIDE = 16,         /* voxels of a tile along x and y */
@@ -223,21 +224,31 @@ static void tile_back(void *user, int64_t index)
 	give_tile(&tile);
 }
 
+static int64_t most_views(const ProjectRequest *what)
+{
+	return limit(SCRATCH_FLOATS / (what->plan->model.columns * padded_rows(what->plan)), 1,
+		what->count);
+}
+
+int64_t LEVEL(upright_back_floats)(const ProjectRequest *what)
+{
+	return most_views(what) * what->plan->model.columns * padded_rows(what->plan);
+}
+
 tomos_status LEVEL(upright_back)(const ProjectRequest *what)
 {
 	const KernelModel *model = &what->plan->model;
 	Pass pass = {.what = what, .stride = padded_rows(what->plan)};
-	int64_t view = model->columns * pass.stride,
-		most = limit(SCRATCH_FLOATS / view, 1, what->count);
+	int64_t most = most_views(what);
 	int64_t tasks = parts(what->box.high[0] - what->box.low[0], SIDE) *
 			parts(what->box.high[1] - what->box.low[1], SIDE) *
 			parts(what->box.high[2] - what->box.low[2], TALL);
-	TRY(mem_alloc(&pass.samples, most * view, sizeof(float), "transposed views"));
+	TRY(scratch_take(&pass.samples, LEVEL(upright_back_floats)(what), "transposed views"));
 	for (pass.first = 0; pass.first < what->count; pass.first += pass.count) {
 		pass.count = min64(most, what->count - pass.first);
 		parallel_for(pass.count * parts(model->columns, SIDE), transpose_columns, &pass);
 		parallel_for(tasks, tile_back, &pass);
 	}
-	mem_free(pass.samples);
+	scratch_give(pass.samples);
 	return TOMOS_OK;
 }
