@@ -99,6 +99,27 @@ static bool oblique_applies(const ProjectRequest *what)
 	return true;
 }
 
+/* Shifting takes some time for each voxel, and ray.c more for each ray; with rays nearly along
+ * slices, ray.c needs least. A single slice, or few of them, leave most of the shifted voxels
+ * empty. */
+#define LEAST_RAYS (what->direction == FORWARD ? 0.9 : 0.6) /* for each voxel of a plane */
+#define LEAST_RISE 0.1                                      /* forward: of a ray, in slices */
+
+static bool oblique_slower(const ProjectRequest *what)
+{
+	double rays = 0, rise = 0;
+	if (what->box.high[2] - what->box.low[2] < LANES)
+		return true;
+	for (int64_t i = 0; i < what->count; i++) {
+		Part part = whole_box(what, i);
+		Oblique o = oblique_view(what, i, &part);
+		rays += 1 / fabs(o.u[0] * o.v[1] - o.u[1] * o.v[0]);
+		rise += o.axes[0] == 2 ? 1 : fabs(o.slope[o.axes[1] == 2 ? 0 : 1]);
+	}
+	return rays < LEAST_RAYS * (double)what->count ||
+	       (what->direction == FORWARD && rise < LEAST_RISE * (double)what->count);
+}
+
 /* ---- shifting -------------------------------------------------------------------------------- */
 
 /* Address of row `row` of the shifted voxels in lane l; NULL: the plane has no such row. Its first
@@ -480,4 +501,7 @@ static tomos_status oblique_back(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_oblique) = {
-	oblique_applies, {oblique_forward, oblique_back}, NULL, false};
+	.applies = oblique_applies,
+	.run = {oblique_forward, oblique_back},
+	.slower = oblique_slower,
+};

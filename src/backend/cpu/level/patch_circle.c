@@ -3,12 +3,9 @@
 #include "backend/cpu/level/patch.h"
 #include "backend/cpu/level/tile_circle.h"
 
-/* Where detectors are upright, column.c is faster back. */
 static bool patch_circle_applies(const ProjectRequest *what)
 {
-	const bool upright = rays_are(&what->plan->rays, RAYS_UPRIGHT);
-	return LEVEL(patch_applies)(what) && LEVEL(tiles_circle_apply)(what) &&
-	       (what->direction == FORWARD || !upright);
+	return LEVEL(patch_applies)(what) && LEVEL(tiles_circle_apply)(what);
 }
 
 /* The weights of the voxels of a strip: of the columns left and right of each, in pairs
@@ -134,4 +131,6 @@ static tomos_status patch_circle_project(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_patch_circle) = {
-	patch_circle_applies, {patch_circle_project, patch_circle_project}, NULL, false};
+	.applies = patch_circle_applies,
+	.run = {patch_circle_project, patch_circle_project},
+};

@@ -385,4 +385,6 @@ static tomos_status ray_circle_back(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_ray_circle) = {
-	ray_circle_applies, {ray_circle_forward, ray_circle_back}, NULL, false};
+	.applies = ray_circle_applies,
+	.run = {ray_circle_forward, ray_circle_back},
+};

@@ -245,4 +245,7 @@ static tomos_status slice_forward(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_slice) = {
-	LEVEL(slice_applies), {slice_forward, LEVEL(slice_back)}, LEVEL(slice_step), false};
+	.applies = LEVEL(slice_applies),
+	.run = {slice_forward, LEVEL(slice_back)},
+	.step = LEVEL(slice_step),
+};

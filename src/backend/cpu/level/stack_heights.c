@@ -195,4 +195,6 @@ static tomos_status heights_project(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_stack_heights) = {
-	heights_applies, {heights_project, heights_project}, NULL, false};
+	.applies = heights_applies,
+	.run = {heights_project, heights_project},
+};
