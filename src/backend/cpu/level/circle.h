@@ -53,6 +53,8 @@ static inline bool circle_of(const ProjectRequest *what, Circle *circle)
  * add to the same pixels: with fewer sets than LEAST_SETS, some threads would have nothing to do. */
 enum { LEAST_SETS = 16 };
 bool LEVEL(tiles_circle_apply)(const ProjectRequest *what);
+/* Whether there are enough sets of views to repay copying the volume, and patch_circle.c applies. */
+bool LEVEL(patch_circle_is_fast)(const ProjectRequest *what);
 
 /* The view that sees image k of the volume as `view` sees the volume. */
 static inline int64_t circle_view(const Circle *circle, int64_t view, int k)

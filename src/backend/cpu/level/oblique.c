@@ -99,16 +99,19 @@ static bool oblique_applies(const ProjectRequest *what)
 	return true;
 }
 
-/* Shifting takes some time for each voxel, and ray.c more for each ray; with rays nearly along
- * slices, ray.c needs least. A single slice, or few of them, leave most of the shifted voxels
- * empty. */
-#define LEAST_RAYS (what->direction == FORWARD ? 0.9 : 0.6) /* for each voxel of a plane */
-#define LEAST_RISE 0.1                                      /* forward: of a ray, in slices */
+/* Shifting takes some time for each voxel, and ray.c more for each ray: it is faster with few rays
+ * for each voxel of a plane. Few slices leave most of the shifted voxels empty. */
+enum { FEWEST_SLICES = 16 };
+#define FEWEST_RAYS (what->direction == FORWARD ? 0.65 : 0.3)
+
+/* Rays rise by less than this many slices for each voxel: ray.c is fastest forward. */
+#define LEVEL_RISE 0.1
 
 static bool oblique_slower(const ProjectRequest *what)
 {
-	double rays = 0, rise = 0;
-	if (what->box.high[2] - what->box.low[2] < LANES)
+	const bool forward = what->direction == FORWARD;
+	double rays = 0, rise = 0, views = (double)what->count;
+	if (what->box.high[2] - what->box.low[2] < FEWEST_SLICES)
 		return true;
 	for (int64_t i = 0; i < what->count; i++) {
 		Part part = whole_box(what, i);
@@ -116,8 +119,9 @@ static bool oblique_slower(const ProjectRequest *what)
 		rays += 1 / fabs(o.u[0] * o.v[1] - o.u[1] * o.v[0]);
 		rise += o.axes[0] == 2 ? 1 : fabs(o.slope[o.axes[1] == 2 ? 0 : 1]);
 	}
-	return rays < LEAST_RAYS * (double)what->count ||
-	       (what->direction == FORWARD && rise < LEAST_RISE * (double)what->count);
+	/* Back, steep rays shift the planes of a wide vector far apart. */
+	return rays < FEWEST_RAYS * views ||
+	       (forward ? rise < LEVEL_RISE * views : LANES > 8 && rise > LEVEL_RISE * views);
 }
 
 /* ---- shifting -------------------------------------------------------------------------------- */

@@ -12,12 +12,6 @@ bool LEVEL(patch_applies)(const ProjectRequest *what)
 	return !what->plan->model.clamp && !what->plan->model.nearest;
 }
 
-/* Forward, a store per lane takes most of the time, and waits for others to the same pixels. */
-static bool patch_slower(const ProjectRequest *what)
-{
-	return LANES > 8 && what->direction == FORWARD;
-}
-
 /* The coefficients of LANES cells between two rows of pixels. */
 static void fill_cells(const float *low, const float *high, float *cells)
 {
@@ -215,5 +209,4 @@ static tomos_status patch_project(const ProjectRequest *what)
 const CpuKernel LEVEL(cpu_patch) = {
 	.applies = LEVEL(patch_applies),
 	.run = {patch_project, patch_project},
-	.slower = patch_slower,
 };
