@@ -70,10 +70,10 @@ static bool upright_applies(const ProjectRequest *what)
 	return true;
 }
 
-/* Times (density.h): of a detector column in a plane; of each row (forward), or of each row and each
- * voxel within one voxel of it (back), by how samples are read; in a wide volume, which is not in
- * the L2 cache, what is added forward. Of other kernels: for a ray in a plane, of which the second
- * part is for as many rays as there are voxels. */
+/* Times (density.h): of a detector column in a plane; of each row (forward), or of each row and
+ * each voxel within one voxel of it (back), by how samples are read; in a wide volume, which is not
+ * in the L2 cache, what is added forward. Of other kernels: for a ray in a plane, of which the
+ * second part is for as many rays as there are voxels. */
 typedef struct {
 	double column, row[READ_ANY + 1], wide, ray[2], ray_circle[2];
 } Times;
