@@ -31,9 +31,9 @@ static bool column_applies(const ProjectRequest *what)
 					  : columns_apply(what);
 }
 
-/* Times (density.h) of back projection: of a column of voxels; of each of its voxels, by how samples
- * are read; and of other kernels for a voxel, of which the second part is for each pixel that it
- * covers. */
+/* Times (density.h) of back projection: of a column of voxels; of each of its voxels, by how
+ * samples are read; and of other kernels for a voxel, of which the second part is for each pixel
+ * that it covers. */
 static const double column_time = BY_LANES(33, 25, 30);
 static const double voxel_times[] = {
 	BY_LANES(0.15, 0.24, 1.6), BY_LANES(0.55, 0.7, 1.6), BY_LANES(1.2, 1.05, 1.9)};

@@ -99,29 +99,20 @@ static bool oblique_applies(const ProjectRequest *what)
 	return true;
 }
 
-/* Shifting takes some time for each voxel, and ray.c more for each ray: it is faster with few rays
- * for each voxel of a plane. Few slices leave most of the shifted voxels empty. */
-enum { FEWEST_SLICES = 16 };
-#define FEWEST_RAYS (what->direction == FORWARD ? 0.65 : 0.3)
-
-/* Rays rise by less than this many slices for each voxel: ray.c is fastest forward. */
-#define LEVEL_RISE 0.1
-
 static bool oblique_slower(const ProjectRequest *what)
 {
-	const bool forward = what->direction == FORWARD;
 	double rays = 0, rise = 0, views = (double)what->count;
-	if (what->box.high[2] - what->box.low[2] < FEWEST_SLICES)
-		return true;
 	for (int64_t i = 0; i < what->count; i++) {
 		Part part = whole_box(what, i);
 		Oblique o = oblique_view(what, i, &part);
 		rays += 1 / fabs(o.u[0] * o.v[1] - o.u[1] * o.v[0]);
 		rise += o.axes[0] == 2 ? 1 : fabs(o.slope[o.axes[1] == 2 ? 0 : 1]);
 	}
-	/* Back, steep rays shift the planes of a wide vector far apart. */
-	return rays < FEWEST_RAYS * views ||
-	       (forward ? rise < LEVEL_RISE * views : LANES > 8 && rise > LEVEL_RISE * views);
+	if (what->box.high[2] - what->box.low[2] < FEWEST_SLICES)
+		return true;
+	if (what->direction == FORWARD)
+		return rays < FEWEST_RAYS * views || rise < LEVEL_RISE * views;
+	return rays < FEWEST_RAYS_BACK * views || (LANES > 8 && rise > LEVEL_RISE * views);
 }
 
 /* ---- shifting -------------------------------------------------------------------------------- */
@@ -504,8 +495,6 @@ static tomos_status oblique_back(const ProjectRequest *what)
 	return do_views(what, &(Task){spread_needs, spread_view});
 }
 
-const CpuKernel LEVEL(cpu_oblique) = {
-	.applies = oblique_applies,
+const CpuKernel LEVEL(cpu_oblique) = {.applies = oblique_applies,
 	.run = {oblique_forward, oblique_back},
-	.slower = oblique_slower,
-};
+	.slower = oblique_slower};
