@@ -61,6 +61,8 @@ typedef struct {
 	/* Floats of its scratch memory, if all that its loops store for each other is there, and no
 	 * loop depends on the number of threads; NULL: not so. */
 	int64_t (*team_floats[2])(const ProjectRequest *what);
+	bool (*slower)(const ProjectRequest *what); /* than with narrower vectors, or than a
+			    kernel further down the list; NULL: never */
 } CpuKernel;
 
 /* The same with its row of optimised.def. */
@@ -70,7 +72,7 @@ typedef struct {
 	const CpuKernel *code;
 } CpuRow;
 
-typedef struct {
+typedef struct CpuLevel {
 	const char *name;
 	const ReferenceKernel (*reference)[2]; /* [kernel][direction] */
 	const CpuRow *optimised;
@@ -83,6 +85,9 @@ typedef struct {
 	tomos_status (*ray_pose)(const ProjectRequest *what);
 	const FftKernels *fft;
 	const SpreadKernels *spread;
+	/* Half as many floats in a vector: for requests that its kernels do faster, or alone. NULL:
+	 * none. */
+	const struct CpuLevel *narrower;
 } CpuLevel;
 
 #ifdef TOMOS_LEVEL
@@ -118,8 +123,8 @@ extern const BackendFourier cpu_fourier;
 tomos_status cpu_level_choose(const CpuLevel **level);
 tomos_status cpu_machine(tomos_backend *backend, tomos_machine *machine);
 void cpu_model(const CpuLevel *level, char *model, size_t size);
-/* The first optimised kernel that applies, or the one of that name if it does; NULL: there is none.
- */
+/* The first optimised kernel that applies and is not slower than others, or else the first that
+ * applies; only the one of that name, if not NULL. NULL: there is none. */
 const CpuRow *cpu_find(const CpuLevel *level, const ProjectRequest *what, const char *name);
 /* Executes a request with the optimised kernel of that name if it applies (NULL: with any), else
  * with the first one that applies, else with the reference kernel. */

@@ -108,12 +108,32 @@ static bool fits(const CpuRow *row, const ProjectRequest *what)
 	       row->code->applies(what);
 }
 
+/* Kernel `i` with the widest vectors that are not slower, or else with the widest that apply; NULL:
+ * it does not apply. */
+static const CpuRow *find_width(
+	const CpuLevel *level, int i, const ProjectRequest *what, bool *slower)
+{
+	const CpuRow *widest = NULL;
+	*slower = false;
+	for (; level; level = level->narrower) {
+		const CpuRow *row = &level->optimised[i];
+		if (!fits(row, what))
+			continue;
+		if (!row->code->slower || !row->code->slower(what))
+			return row;
+		widest = widest ? widest : row;
+	}
+	*slower = true;
+	return widest;
+}
+
 static int cpu_candidates(tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
 {
 	const CpuLevel *level = backend->own;
 	int count = 0;
+	bool slower;
 	for (int i = 0; i < level->optimised_count && count < MAX_CANDIDATES; i++)
-		if (fits(&level->optimised[i], what))
+		if (find_width(level, i, what, &slower))
 			list[count++] = (KernelCandidate){level->optimised[i].name, true, false};
 	return count;
 }
@@ -129,11 +149,17 @@ static bool cpu_has_kernel(const tomos_backend *backend, const char *kernel)
 
 const CpuRow *cpu_find(const CpuLevel *level, const ProjectRequest *what, const char *name)
 {
-	for (int i = 0; i < level->optimised_count; i++)
-		if ((!name || strcmp(level->optimised[i].name, name) == 0) &&
-			fits(&level->optimised[i], what))
-			return &level->optimised[i];
-	return NULL;
+	const CpuRow *first = NULL;
+	for (int i = 0; i < level->optimised_count; i++) {
+		bool slower;
+		if (name && strcmp(level->optimised[i].name, name) != 0)
+			continue;
+		const CpuRow *row = find_width(level, i, what, &slower);
+		if (row && !slower)
+			return row;
+		first = first ? first : row;
+	}
+	return first;
 }
 
 static const CpuRow *find_optimised(

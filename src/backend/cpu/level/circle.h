@@ -49,6 +49,14 @@ static inline bool circle_of(const ProjectRequest *what, Circle *circle)
 	return plan->rays.source == TOMOS_POINT && circle->direction != 0 && !plan->model.planar;
 }
 
+/* The same for voxel-driven kernels. Forward, a task has whole sets of views, as all views of a set
+ * add to the same pixels: with fewer sets than LEAST_SETS, some threads would have nothing to do.
+ */
+enum { LEAST_SETS = 16 };
+bool LEVEL(tiles_circle_apply)(const ProjectRequest *what);
+/* Whether patch_circle.c applies and enough sets of views repay copying the volume. */
+bool LEVEL(patch_circle_is_fast)(const ProjectRequest *what);
+
 /* The view that sees image k of the volume as `view` sees the volume. */
 static inline int64_t circle_view(const Circle *circle, int64_t view, int k)
 {

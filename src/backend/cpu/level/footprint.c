@@ -162,4 +162,6 @@ static tomos_status footprint_project(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_footprint_any) = {
-	.applies = footprint_applies, .run = {footprint_project, footprint_project}};
+	.applies = footprint_applies,
+	.run = {footprint_project, footprint_project},
+};

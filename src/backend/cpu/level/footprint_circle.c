@@ -151,5 +151,7 @@ static tomos_status footprint_circle_project(const ProjectRequest *what)
 	return LEVEL(tiles_circle)(what, project_block);
 }
 
-const CpuKernel LEVEL(cpu_footprint_circle) = {.applies = LEVEL(tiles_circle_apply),
-	.run = {footprint_circle_project, footprint_circle_project}};
+const CpuKernel LEVEL(cpu_footprint_circle) = {
+	.applies = LEVEL(tiles_circle_apply),
+	.run = {footprint_circle_project, footprint_circle_project},
+};

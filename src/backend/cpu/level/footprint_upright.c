@@ -10,11 +10,11 @@
 #include "backend/cpu/level/footprint_upright.h"
 
 enum {
-	ACROSS = 16,    /* voxels of a tile along x */
-	DEEP = 8,       /* along y */
-	TALL = 256,     /* along z */
-	TOGETHER = 8,   /* views whose samples for a tile stay in the L2 cache */
-	LEAST_TALL = 8, /* fewer slices do not repay the work per column */
+	ACROSS = 16,            /* voxels of a tile along x */
+	DEEP = 8,               /* along y */
+	TALL = 256,             /* along z */
+	TOGETHER = 8,           /* views whose samples for a tile stay in the L2 cache */
+	LEAST_TALL = 2 * LANES, /* fewer slices do not repay the work per column */
 	LEAST_TASKS = 32,
 	SLAB_FLOATS =
 		1 << 20, /* forward: transposed volume that stays in the cache for all views */
@@ -448,5 +448,7 @@ static tomos_status footprint_upright_project(const ProjectRequest *what)
 	return status;
 }
 
-const CpuKernel LEVEL(cpu_footprint_upright) = {.applies = footprint_upright_applies,
-	.run = {footprint_upright_project, footprint_upright_project}};
+const CpuKernel LEVEL(cpu_footprint_upright) = {
+	.applies = footprint_upright_applies,
+	.run = {footprint_upright_project, footprint_upright_project},
+};

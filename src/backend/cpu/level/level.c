@@ -14,6 +14,12 @@ static const CpuRow optimised[] = {
 #include "backend/optimised.def"
 };
 
+#ifdef TOMOS_NARROW
+#define NARROWER &JOIN(cpu_level, TOMOS_NARROW)
+#else
+#define NARROWER NULL
+#endif
+
 const CpuLevel LEVEL(cpu_level) = {TEXT(TOMOS_LEVEL), LEVEL(reference_kernels), optimised,
 	COUNT(optimised), LANES, LEVEL(pose_row), LEVEL(ray_applies), LEVEL(ray_pose),
-	&LEVEL(fft_kernels), &LEVEL(spread_kernels)};
+	&LEVEL(fft_kernels), &LEVEL(spread_kernels), NARROWER};

@@ -99,6 +99,22 @@ static bool oblique_applies(const ProjectRequest *what)
 	return true;
 }
 
+static bool oblique_slower(const ProjectRequest *what)
+{
+	double rays = 0, rise = 0, views = (double)what->count;
+	for (int64_t i = 0; i < what->count; i++) {
+		Part part = whole_box(what, i);
+		Oblique o = oblique_view(what, i, &part);
+		rays += 1 / fabs(o.u[0] * o.v[1] - o.u[1] * o.v[0]);
+		rise += o.axes[0] == 2 ? 1 : fabs(o.slope[o.axes[1] == 2 ? 0 : 1]);
+	}
+	if (what->box.high[2] - what->box.low[2] < FEWEST_SLICES)
+		return true;
+	if (what->direction == FORWARD)
+		return rays < FEWEST_RAYS * views || rise < LEVEL_RISE * views;
+	return rays < FEWEST_RAYS_BACK * views || (LANES > 8 && rise > LEVEL_RISE * views);
+}
+
 /* ---- shifting -------------------------------------------------------------------------------- */
 
 /* Address of row `row` of the shifted voxels in lane l; NULL: the plane has no such row. Its first
@@ -479,5 +495,6 @@ static tomos_status oblique_back(const ProjectRequest *what)
 	return do_views(what, &(Task){spread_needs, spread_view});
 }
 
-const CpuKernel LEVEL(cpu_oblique) = {
-	.applies = oblique_applies, .run = {oblique_forward, oblique_back}};
+const CpuKernel LEVEL(cpu_oblique) = {.applies = oblique_applies,
+	.run = {oblique_forward, oblique_back},
+	.slower = oblique_slower};

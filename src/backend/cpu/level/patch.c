@@ -207,4 +207,6 @@ static tomos_status patch_project(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_patch) = {
-	.applies = LEVEL(patch_applies), .run = {patch_project, patch_project}};
+	.applies = LEVEL(patch_applies),
+	.run = {patch_project, patch_project},
+};

@@ -3,12 +3,20 @@
 #include "backend/cpu/level/patch.h"
 #include "backend/cpu/level/tile_circle.h"
 
-/* Where detectors are upright, column.c is faster back. */
 static bool patch_circle_applies(const ProjectRequest *what)
 {
-	const bool upright = rays_are(&what->plan->rays, RAYS_UPRIGHT);
-	return LEVEL(patch_applies)(what) && LEVEL(tiles_circle_apply)(what) &&
-	       (what->direction == FORWARD || !upright);
+	return LEVEL(patch_applies)(what) && LEVEL(tiles_circle_apply)(what);
+}
+
+bool LEVEL(patch_circle_is_fast)(const ProjectRequest *what)
+{
+	return patch_circle_applies(what) && what->count >= LEAST_SETS * IMAGES;
+}
+
+/* With oblique rays, the only other kernel takes twice the time. */
+static bool patch_circle_slower(const ProjectRequest *what)
+{
+	return rays_are(&what->plan->rays, RAYS_UPRIGHT) && !LEVEL(patch_circle_is_fast)(what);
 }
 
 /* The weights of the voxels of a strip: of the columns left and right of each, in pairs
@@ -134,4 +142,7 @@ static tomos_status patch_circle_project(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_patch_circle) = {
-	.applies = patch_circle_applies, .run = {patch_circle_project, patch_circle_project}};
+	.applies = patch_circle_applies,
+	.run = {patch_circle_project, patch_circle_project},
+	.slower = patch_circle_slower,
+};

@@ -28,6 +28,13 @@ bool LEVEL(ray_applies)(const ProjectRequest *what)
 	return !plan->model.clamp && plan->model.columns < (int64_t)FAR;
 }
 
+/* Without windows of voxels, which forward projection has in 3D, a load or store per lane takes
+ * most of the time: wide vectors have no advantage then. */
+static bool ray_slower(const ProjectRequest *what)
+{
+	return LANES > 8 && (what->direction == ADJOINT || what->plan->model.planar);
+}
+
 /* ---- forward --------------------------------------------------------------------------------- */
 
 static void fill_planar(const Forward *f)
@@ -236,12 +243,8 @@ done:
 	return status;
 }
 
-tomos_status LEVEL(ray_forward)(const ProjectRequest *what)
+static tomos_status ray_forward(const ProjectRequest *what)
 {
-#ifdef TOMOS_NARROW
-	if (what->plan->model.planar) /* without windows, narrow vectors are faster */
-		return NARROW(ray_forward)(what);
-#endif
 	return forward(what, false);
 }
 
@@ -367,7 +370,7 @@ static void back_some(void *user, int64_t slot)
 		back_tile(&back->whole, i, back->copies + slot * PART_FLOATS);
 }
 
-tomos_status LEVEL(ray_back)(const ProjectRequest *what)
+static tomos_status ray_back(const ProjectRequest *what)
 {
 	int64_t threads = tomos_threads();
 	Back back = {.copies = NULL};
@@ -387,4 +390,7 @@ tomos_status LEVEL(ray_back)(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_ray) = {
-	.applies = LEVEL(ray_applies), .run = {LEVEL(ray_forward), NARROW(ray_back)}};
+	.applies = LEVEL(ray_applies),
+	.run = {ray_forward, ray_back},
+	.slower = ray_slower,
+};

@@ -8,18 +8,6 @@
 #include "backend/cpu/level/doubles.h"
 #include "backend/cpu/level/quads.h"
 
-tomos_status LEVEL(ray_forward)(const ProjectRequest *what);
-tomos_status LEVEL(ray_back)(const ProjectRequest *what);
-/* The same of the instruction set with half the vector width, where there is one: faster for
- * kernels with a load or store per lane. */
-#ifdef TOMOS_NARROW
-#define NARROW(name) JOIN(name, TOMOS_NARROW)
-tomos_status NARROW(ray_forward)(const ProjectRequest *what);
-tomos_status NARROW(ray_back)(const ProjectRequest *what);
-#else
-#define NARROW LEVEL
-#endif
-
 /* Positions in a plane are an integer per ray and a fixed-point offset with 24 fractional bits.
  * The offset changes by at most one voxel per plane, so that it cannot overflow. */
 enum { OFFSET_BITS = 24, PLANES = 24 };

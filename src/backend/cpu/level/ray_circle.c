@@ -385,4 +385,6 @@ static tomos_status ray_circle_back(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_ray_circle) = {
-	.applies = ray_circle_applies, .run = {ray_circle_forward, ray_circle_back}};
+	.applies = ray_circle_applies,
+	.run = {ray_circle_forward, ray_circle_back},
+};

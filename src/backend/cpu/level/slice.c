@@ -244,6 +244,8 @@ static tomos_status slice_forward(const ProjectRequest *what)
 	return TOMOS_OK;
 }
 
-const CpuKernel LEVEL(cpu_slice) = {.applies = LEVEL(slice_applies),
+const CpuKernel LEVEL(cpu_slice) = {
+	.applies = LEVEL(slice_applies),
 	.run = {slice_forward, LEVEL(slice_back)},
-	.step = LEVEL(slice_step)};
+	.step = LEVEL(slice_step),
+};

@@ -234,4 +234,6 @@ bool LEVEL(stack_next)(Stack *s)
 }
 
 const CpuKernel LEVEL(cpu_stack) = {
-	.applies = stack_applies, .run = {LEVEL(stack_forward), LEVEL(stack_back)}};
+	.applies = stack_applies,
+	.run = {LEVEL(stack_forward), LEVEL(stack_back)},
+};

@@ -201,4 +201,6 @@ static tomos_status heights_project(const ProjectRequest *what)
 }
 
 const CpuKernel LEVEL(cpu_stack_heights) = {
-	.applies = heights_applies, .run = {heights_project, heights_project}};
+	.applies = heights_applies,
+	.run = {heights_project, heights_project},
+};

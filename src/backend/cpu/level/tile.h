@@ -30,10 +30,7 @@ typedef struct {
 typedef void (*TileKernel)(const TileView *t, const Box *block, const Cells *cells);
 
 tomos_status LEVEL(tiles_project)(const ProjectRequest *what, TileKernel kernel);
-/* The same on circles. Forward, a task has whole sets of views, as all views of a set add to the
- * same pixels: with fewer sets than LEAST_SETS, some threads would have nothing to do. */
-enum { LEAST_SETS = 16 };
-bool LEVEL(tiles_circle_apply)(const ProjectRequest *what);
+/* The same on circles. */
 tomos_status LEVEL(tiles_circle)(const ProjectRequest *what, TileKernel kernel);
 
 /* A strip and its voxels, which are TILE floats or quads apart; x0: offset of the first voxel from

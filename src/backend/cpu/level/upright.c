@@ -5,6 +5,8 @@
  * accumulated onto its rows, which are the SIMD lanes: the same operation as in column.c with
  * voxels and detector rows exchanged.
  */
+#include "backend/cpu/level/circle.h"
+#include "backend/cpu/level/density.h"
 #include "backend/cpu/level/upright.h"
 #include "base/team.h"
 #include "kernel/ray.h"
@@ -56,9 +58,6 @@ static bool upright_applies(const ProjectRequest *what)
 	int64_t plane =
 		(max64(plan->grid.n[0], plan->grid.n[1]) + 2) * column_stride(plan->grid.n[2]);
 	int64_t view = (plan->model.columns + 2) * column_stride(plan->model.rows);
-	/* With few rows or slices most of the time would go into setting up columns. */
-	if ((what->direction == FORWARD ? plan->model.rows : plan->grid.n[2]) < 2 * LANES)
-		return false;
 	if (!rays_are(&plan->rays, RAYS_UPRIGHT) || plan->model.planar || plan->model.clamp ||
 		plan->model.rows > MAX_COLUMN || plan->grid.n[2] > MAX_COLUMN ||
 		max64(plane, view) > SCRATCH_FLOATS)
@@ -70,6 +69,56 @@ static bool upright_applies(const ProjectRequest *what)
 				return false;
 	}
 	return true;
+}
+
+/* Times (density.h): of a detector column in a plane; of each row (forward), or of each row and
+ * each voxel within one voxel of it (back), by how samples are read; in a wide volume, which is not
+ * in the L2 cache, what is added forward. Of other kernels: for a ray in a plane, of which the
+ * second part is for as many rays as there are voxels. */
+typedef struct {
+	double column, row[READ_ANY + 1], wide, ray[2], ray_circle[2];
+} Times;
+
+static const Times times[] = {
+	[FORWARD] = {24, {BY_LANES(0.2, 0.36, 1.2), BY_LANES(0.4, 0.45, 1.5), 2}, 0.6,
+		{BY_LANES(0.45, 0.6, 1.5), 0.5}, {BY_LANES(0.45, 0.45, 1), 0.1}},
+	[ADJOINT] = {20, {BY_LANES(0.13, 0.14, 0.6), BY_LANES(0.12, 0.15, 0.5), 0.5}, 0,
+		{BY_LANES(1.1, 1.1, 2.2), 0.4},
+		{BY_LANES(0.4, 0.4, 0.6), BY_LANES(0.25, 0.25, 0.4)}},
+};
+
+/* Kernels of circles also copy the volume, and set up rays for half of it. */
+static const double copy_time = 4, short_time = 6;
+
+static double others_time(const ProjectRequest *what, const Density *d, double rows, bool circle)
+{
+	const Times *t = &times[what->direction];
+	const double wide = (double)what->plan->grid.n[0];
+	if (!circle)
+		return rows * (t->ray[0] + t->ray[1] / d->columns);
+	return rows * (t->ray_circle[0] + t->ray_circle[1] / d->columns + short_time / wide +
+			      copy_time / (d->rows * (double)what->count));
+}
+
+static double upright_slower_by(const ProjectRequest *what, const Density *d, bool circle)
+{
+	const Times *t = &times[what->direction];
+	const double tall = (double)(what->box.high[2] - what->box.low[2]), climb = 1 / d->rows;
+	double rows = fmin((double)what->plan->model.rows, tall * d->rows + 1), time;
+	if (what->direction == FORWARD)
+		time = rows * t->row[stretch_reading(climb)];
+	else
+		time = fmin(tall, rows * climb) * fmax(3, 2 * d->rows + 1) *
+		       t->row[stretch_reading(d->rows)];
+	if (stretch_reading(climb) != READ_NEAR)
+		time += rows * t->wide * fmin(1, (double)what->plan->grid.n[0] / 128);
+	return t->column + time - others_time(what, d, rows, circle);
+}
+
+static bool upright_slower(const ProjectRequest *what)
+{
+	Circle circle;
+	return slower_in_sum(what, circle_of(what, &circle), upright_slower_by);
 }
 
 typedef struct {
@@ -293,7 +342,10 @@ static tomos_status upright_forward(const ProjectRequest *what)
 	return TOMOS_OK;
 }
 
-const CpuKernel LEVEL(cpu_upright) = {.applies = upright_applies,
+const CpuKernel LEVEL(cpu_upright) = {
+	.applies = upright_applies,
 	.run = {upright_forward, LEVEL(upright_back)},
 	.overwrites = true,
-	.team_floats = {forward_floats, LEVEL(upright_back_floats)}};
+	.slower = upright_slower,
+	.team_floats = {forward_floats, LEVEL(upright_back_floats)},
+};

@@ -1,0 +1,58 @@
+/* How many rays there are for each voxel: what the choice between kernels depends on. Kernels that
+ * process columns of voxels or detector columns in SIMD lanes take some time for each column, and
+ * then less for each ray than others; how much less, depends on the distance of the rays. */
+#ifndef TOMOS_BACKEND_CPU_LEVEL_DENSITY_H
+#define TOMOS_BACKEND_CPU_LEVEL_DENSITY_H
+
+#include <math.h>
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/level/simd.h"
+#include "kernel/portable.h"
+
+/* Times of kernels are in nanoseconds (one core of an AMD Zen 4, 3.4 GHz), measured with vectors of
+ * 16, 8 and 4 floats; only their ratios matter. */
+#define BY_LANES(sixteen, eight, four) (LANES >= 16 ? (sixteen) : LANES >= 8 ? (eight) : (four))
+
+/* Places of the volume, and views, at which times are added. */
+enum { PLACES = 4, SAMPLED_VIEWS = 8 };
+
+typedef struct {
+	double rows, columns; /* of the detector for each voxel, along z and across the rays */
+} Density;
+
+static inline Density density_at(const Plan *plan, const KernelView *k, int place)
+{
+	const double at[4] = {(place & 1 ? 0.75 : 0.25) * (double)plan->grid.n[0],
+		(place & 2 ? 0.75 : 0.25) * (double)plan->grid.n[1], 0.5 * (double)plan->grid.n[2],
+		1};
+	double depth = 0, column = 0, square = 0;
+	for (int a = 0; a < 4; a++) {
+		depth += k->depth[a] * at[a];
+		column += k->column[a] * at[a];
+	}
+	for (int a = 0; a < 2; a++) {
+		double change = (k->column[a] - column / depth * k->depth[a]) / depth;
+		square += change * change;
+	}
+	return (Density){fabs(k->row[2] / kernel_row_depth(k, depth)), sqrt(square)};
+}
+
+/* Time of a kernel less that of the fastest other one, in one place. */
+typedef double (*SlowerBy)(const ProjectRequest *what, const Density *d, bool circle);
+
+/* The sum over some places and views: positive where the kernel is slower. `circle`: whether there
+ * are kernels for circles among the others. */
+static inline bool slower_in_sum(const ProjectRequest *what, bool circle, SlowerBy by)
+{
+	double sum = 0;
+	for (int64_t i = 0; i < min64(SAMPLED_VIEWS, what->count); i++) {
+		int64_t view = what->first + i * what->count / min64(SAMPLED_VIEWS, what->count);
+		for (int place = 0; place < PLACES; place++) {
+			Density d = density_at(what->plan, &what->plan->views[view], place);
+			sum += by(what, &d, circle);
+		}
+	}
+	return sum > 0;
+}
+
+#endif
