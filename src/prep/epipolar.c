@@ -20,6 +20,7 @@ enum { LEAST_VIEWS = 8, COMPARED = 16 }; /* views that a view is compared with, 
  * those of opposite ones, all through the middle of the detectors, give wrong rows. */
 #define LEAST_APART (110 * M_PI / 180)
 #define MOST_APART (168 * M_PI / 180)
+enum { MANY_VIEWS = 100 }; /* of fewer, too few are: a slant was off by 11 standard errors */
 #define APART_STEP 3.5 /* pixels from plane to plane: more views instead of more planes of each */
 /* A pair counts in the blocks of both views, and the noise of a view is in all of its pairs: the
  * scatter between blocks has half of it. */
@@ -296,7 +297,7 @@ tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool 
 {
 	const Orbit *o = &c->orbit;
 	Lines l = {.sense = reversed ? -o->mirror : o->mirror};
-	bool half = o->angles[o->views - 1] - o->angles[0] > M_PI - 1e-6; /* sorted */
+	bool half = o->views >= MANY_VIEWS && o->angles[o->views - 1] - o->angles[0] > M_PI - 1e-6;
 	Planes p = {.lines = &l, .free = free, .apart = half && free >> POSE_SLANT & 1};
 	tomos_status status;
 	*result = (PoseStep){.solved = false};
