@@ -16,6 +16,12 @@
 #include "prep/plane_lines.h"
 
 enum { LEAST_VIEWS = 8, COMPARED = 16 }; /* views that a view is compared with, at most */
+/* Views this far apart, in radians, show the slant: planes of nearer ones hardly depend on it, and
+ * those of opposite ones, all through the middle of the detectors, give wrong rows. */
+#define LEAST_APART (110 * M_PI / 180)
+#define MOST_APART (168 * M_PI / 180)
+enum { MANY_VIEWS = 100 }; /* of fewer, too few are: a slant was off by 11 standard errors */
+#define APART_STEP 3.5 /* pixels from plane to plane: more views instead of more planes of each */
 /* A pair counts in the blocks of both views, and the noise of a view is in all of its pairs: the
  * scatter between blocks has half of it. */
 enum { SHARE = 4 };
@@ -54,6 +60,7 @@ static void detector_moves(const Orbit *o, const double pose[POSE_COUNT], int va
 typedef struct {
 	const Lines *lines;
 	unsigned free;
+	bool apart;                      /* only views LEAST_APART to MOST_APART from each other */
 	Detector moves[POSE_COUNT + 1];  /* derivatives by the values of the pose; the last is 0 */
 	Normal (*blocks)[NORMAL_BLOCKS]; /* [view]: summed in this order */
 } Planes;
@@ -217,16 +224,17 @@ static bool add_plane(
 	return true;
 }
 
-/* Planes through the sources of two views, by steps that move lines by about a pixel. */
+/* Planes through the sources of two views, by steps that move lines by about a pixel, or
+ * APART_STEP. */
 static void add_pair(const Planes *p, int64_t i, int64_t j, Normal *blocks)
 {
 	const Orbit *o = &p->lines->coarse->orbit;
 	double first = p->lines->sense * o->angles[i], second = p->lines->sense * o->angles[j];
 	double apart = fabs(remainder(second - first, 2 * M_PI));
 	double across = 0.5 * (first + second) + 0.5 * M_PI; /* perpendicular to the baseline */
-	double half = 0.5 * (double)max64(o->columns, o->rows);
-	double step = 1 / (p->lines->detector.far * fabs(cos(0.5 * apart)) +
-				  half * fabs(sin(0.5 * apart)));
+	double half = 0.5 * (double)max64(o->columns, o->rows), pixels = p->apart ? APART_STEP : 1;
+	double step = pixels / (p->lines->detector.far * fabs(cos(0.5 * apart)) +
+				       half * fabs(sin(0.5 * apart)));
 	const int64_t views[2] = {i, j};
 	Normal *const at[2] = {
 		&blocks[i * NORMAL_BLOCKS / o->views], &blocks[j * NORMAL_BLOCKS / o->views]};
@@ -236,14 +244,23 @@ static void add_pair(const Planes *p, int64_t i, int64_t j, Normal *blocks)
 				break;
 }
 
+static bool is_compared(const Planes *p, int64_t i, int64_t j)
+{
+	const double *angles = p->lines->coarse->orbit.angles;
+	double apart = fabs(remainder(angles[j] - angles[i], 2 * M_PI));
+	return !p->apart || (apart > LEAST_APART && apart < MOST_APART);
+}
+
 static void take_planes(const void *user, int64_t view, float *scratch)
 {
 	const Planes *p = user;
-	int64_t views = p->lines->coarse->orbit.views, stride = max64(views / COMPARED, 1);
+	int64_t views = p->lines->coarse->orbit.views;
+	int64_t stride = p->apart ? 1 : max64(views / COMPARED, 1);
 	(void)scratch;
 	memset(p->blocks[view], 0, sizeof p->blocks[view]);
 	for (int64_t j = view + stride; j < views; j += stride)
-		add_pair(p, view, j, p->blocks[view]);
+		if (is_compared(p, view, j))
+			add_pair(p, view, j, p->blocks[view]);
 }
 
 static void sum_blocks(const Planes *p, Normal out[NORMAL_BLOCKS])
@@ -280,7 +297,8 @@ tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool 
 {
 	const Orbit *o = &c->orbit;
 	Lines l = {.sense = reversed ? -o->mirror : o->mirror};
-	Planes p = {.lines = &l, .free = free};
+	bool half = o->views >= MANY_VIEWS && o->angles[o->views - 1] - o->angles[0] > M_PI - 1e-6;
+	Planes p = {.lines = &l, .free = free, .apart = half && free >> POSE_SLANT & 1};
 	tomos_status status;
 	*result = (PoseStep){.solved = false};
 	if (o->views < LEAST_VIEWS)
@@ -289,6 +307,10 @@ tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool 
 	TRY_OR_DONE(lines_take(&l, c));
 	TRY_OR_DONE(mem_alloc(&p.blocks, o->views, sizeof *p.blocks, "sums over planes"));
 	TRY_OR_DONE(take_step(&p, pose, result));
+	if (p.apart && !(result->covariance[POSE_SLANT][POSE_SLANT] > 0)) {
+		p.apart = false; /* of wide objects, nearer views may have more planes that count */
+		TRY_OR_DONE(take_step(&p, pose, result));
+	}
 done:
 	lines_free(&l);
 	mem_free(p.blocks);

@@ -6,7 +6,7 @@
 #define UNLIKE 0.2         /* relative difference of planes that are mostly noise, or cut */
 #define FALLING 0.97       /* relative to that of the step before */
 #define COMMON_PLANES 0.01 /* averaged pixels: error of what planes give */
-#define COMMON_SLANT 0.001
+#define COMMON_SLANT 0.0015
 #define COMMON_SLANT_SHORT 0.003 /* of scans other than full turns */
 #define COMMON_SCALE 160         /* divided by the square of the number of averaged columns */
 #define COMMON_ROW_SHORT 0.6     /* rows, of scans other than full turns */
