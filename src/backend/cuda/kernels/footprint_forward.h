@@ -362,6 +362,22 @@ static inline VoxelBound bound_at(const Plan *plan, const KernelView *k, const d
 	return b;
 }
 
+/* The axis of lanes for a view: x or y, where neighbouring voxels along z are about one row apart,
+ * so that columns along z are in spans (footprint_shares.h). */
+static inline int footprint_lanes(const Plan *plan, const KernelView *k)
+{
+	double middle[3], apart[2];
+	for (int a = 0; a < 3; a++)
+		middle[a] = 0.5 * (double)(plan->grid.n[a] - 1);
+	const VoxelBound b = bound_at(plan, k, middle);
+	for (int a = 0; a < 2; a++) /* as in lanes_axis */
+		apart[a] = hypot(b.u[a], b.v[a]) * fmin(1.0, (double)plan->grid.n[a] / (int)LANES);
+	const int other = apart[0] > apart[1] ? 0 : 1;
+	if (fabs(b.u[2]) < 0.3 && fabs(b.v[2] - 1) < 0.4 && apart[other] > 0.5)
+		return other;
+	return lanes_axis(plan, k);
+}
+
 /* Quantum of a view. The shares of a pixel have integral 1 over the positions of a voxel and are at
  * most 1, so the sum over a plane is bounded as that of hat functions (voxel_quanta.h). */
 static inline void footprint_quantum(const Plan *plan, int64_t view, const void *, void *place)
@@ -387,7 +403,8 @@ static inline void footprint_quantum(const Plan *plan, int64_t view, const void 
 		part = fmin(part, block[a] * (int)LANES);
 	}
 	*(Quantum *)place = Quantum{
-		(float)(whole / LARGEST), (float)fmin(QUANTA, LARGEST / part), lanes_axis(plan, k)};
+		(float)(whole / LARGEST), (float)fmin(QUANTA, LARGEST / part),
+		footprint_lanes(plan, k)};
 }
 
 /* Whether integers have enough digits for every view; sets the axes of lanes. */

@@ -49,6 +49,82 @@ static __device__ __forceinline__ void visit_column(
 	}
 }
 
+/* The pixels of a window that moves by a row per voxel: N voxels of some views add to them. */
+template <int N, int NC, int NR, int PARTS> struct MovingWindow {
+	float sum[PARTS][NR][NC]; /* plus MAGIC; a row of the image is number row % NR */
+	int *at[PARTS];           /* its first row */
+
+	/* Adds x times the weights, which are those of voxel i. */
+	__device__ __forceinline__ void add(
+		int i, int part, float x, const float weight[NR][NC])
+	{
+#pragma unroll
+		for (int r = 0; r < NR; r++)
+#pragma unroll
+			for (int c = 0; c < NC; c++) {
+				float &to = sum[part][(i + r) % NR][c];
+				to = fmaf(weight[r][c], x,
+					i == 0 || r == NR - 1 ? MAGIC : to);
+			}
+	}
+
+	/* Adds its first row, number i of the image, to the tile. */
+	__device__ __forceinline__ void flush(int i, int part, int pitch)
+	{
+#pragma unroll
+		for (int c = 0; c < NC; c++)
+			atomicAdd(at[part] + c, __float_as_int(sum[part][i % NR][c]) -
+							__float_as_int(MAGIC));
+		at[part] += pitch;
+	}
+};
+
+/* Voxels first .. first + N - 1 of a column. */
+template <class Value, bool RAYS, int N, int NC, int NR, bool EITHER>
+static __device__ __forceinline__ void add_span(const Footprints &s, const Column &c, int *tile,
+	int apart, int first, const Mine<Value> &voxels)
+{
+	constexpr int P = PARTS<Value>;
+	const int pitch = c.pitch;
+	MovingWindow<N, NC, NR, P> window;
+	visit_span<RAYS, N, NC, NR, EITHER>(
+		s.weighting, c, pitch, origin_of<NC, NR>(pitch), (float)first,
+		[&](int place) {
+#pragma unroll
+			for (int part = 0; part < P; part++)
+				window.at[part] = tile + (place + part * apart);
+		},
+		[&](int i, const float *a, const float *b, float scale) {
+			const Value x = voxels.at(first + i);
+			float weight[NR][NC];
+#pragma unroll
+			for (int r = 0; r < NR; r++)
+#pragma unroll
+				for (int j = 0; j < NC; j++)
+					weight[r][j] = scale * b[r] * a[j];
+#pragma unroll
+			for (int part = 0; part < P; part++) {
+				window.add(i, part, part_of(x, part), weight);
+				window.flush(i, part, pitch);
+			}
+		});
+#pragma unroll
+	for (int i = N; i < N + NR - 1; i++)
+#pragma unroll
+		for (int part = 0; part < P; part++)
+			window.flush(i, part, pitch);
+}
+
+template <class Value, bool RAYS, int N, int NC, int NR, bool EITHER>
+static __device__ __forceinline__ void visit_spans(
+	const Footprints &s, const Column &c, int *tile, int apart, const Mine<Value> &voxels)
+{
+	constexpr int UNROLL = PARTS<Value> == 4 ? COLUMN<Value> / N : 1;
+#pragma unroll UNROLL
+	for (int first = 0; first < COLUMN<Value>; first += N)
+		add_span<Value, RAYS, N, NC, NR, EITHER>(s, c, tile, apart, first, voxels);
+}
+
 /* The kind is the same for all threads of a block. */
 template <class Value, bool RAYS>
 static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near, int *tile,
@@ -62,6 +138,12 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 		visit_column<Value, RAYS, NC, NR, ACROSS, ALONG>(s, c, tile, apart, voxels); \
 		break;
 		SHARE_KINDS(KIND)
+#undef KIND
+#define KIND(number, N, NC, NR, EITHER) \
+	case number: \
+		visit_spans<Value, RAYS, N, NC, NR, EITHER>(s, c, tile, apart, voxels); \
+		break;
+		SPAN_KINDS(KIND)
 #undef KIND
 	default:
 		break;
@@ -92,7 +174,9 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 		return;
 	near_block(s, &s.views[view], first, MOST_SIDE, 1, near);
 	set_pitch(s, near->u.x - near->u.w * near->d.x, near->v.x - near->v.w * near->d.x, near);
-	set_units(s, &s.views[view], s.quanta[view], first, 1, near);
+	/* As many voxels of a span as its window has rows meet one of these. */
+	const float most = span_voxels(near->kind) > 1 ? (float)share_pixels(near->kind, 1) : 1;
+	set_units(s, &s.views[view], s.quanta[view], first, most, near);
 }
 
 template <class Value, bool RAYS>
@@ -118,7 +202,7 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
 static void order_axes(int lanes, int axis[3])
 {
 	axis[0] = lanes;
-	axis[2] = lanes == 0 ? 2 : 0;
+	axis[2] = lanes == 2 ? 0 : 2;
 	axis[1] = 3 - lanes - axis[2];
 }
 
@@ -128,7 +212,7 @@ template <class Value> static TileSize measure(const ProjectRequest *what, int a
 	for (int64_t i = 0; i < what->count * 8; i++) {
 		const KernelView *k = &what->plan->views[what->first + i / 8];
 		int axis[3], block[3];
-		order_axes(lanes_axis(what->plan, k), axis);
+		order_axes(footprint_lanes(what->plan, k), axis);
 		block[axis[0]] = LANES;
 		block[axis[1]] = WARPS;
 		block[axis[2]] = COLUMN<Value>;
