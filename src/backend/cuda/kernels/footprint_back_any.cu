@@ -77,11 +77,11 @@ static __device__ __forceinline__ void add_window(float4 &sum, const float4 (*pi
 			add_scaled(sum, scale * b[r] * a[i], pixel[(first + r) % NR][i]);
 }
 
-/* Voxels first .. first + N - 1 of a column: a window of pixels moves by a row per voxel; row r of
- * the first voxel's window is number r % NR. */
+/* Voxels first .. first + N - 1 of a column, whose sums are number `to` on of `sum`: a window of
+ * pixels moves by a row per voxel; row r of the first voxel's window is number r % NR. */
 template <class Pixel, int PITCH, bool RAYS, int N, int NC, int NR, bool EITHER>
-static __device__ __forceinline__ void add_span(
-	const Footprints &s, const Column &c, const Pixel *tile, int first, Mine<Pixel> &sum)
+static __device__ __forceinline__ void add_span(const Footprints &s, const Column &c,
+	const Pixel *tile, float first, int to, Mine<Pixel> &sum)
 {
 	const Pixel *at;
 	Pixel pixel[NR][NC];
@@ -91,7 +91,7 @@ static __device__ __forceinline__ void add_span(
 			pixel[r % NR][i] = at[r * PITCH + i];
 	};
 	visit_span<RAYS, N, NC, NR, EITHER>(
-		s.weighting, c, PITCH, origin_of<NC, NR>(PITCH), (float)first,
+		s.weighting, c, PITCH, origin_of<NC, NR>(PITCH), first,
 		[&](int place) {
 			at = tile + place;
 #pragma unroll
@@ -100,7 +100,7 @@ static __device__ __forceinline__ void add_span(
 		},
 		[&](int i, const float *a, const float *b, float scale) {
 			load(i + NR - 1);
-			add_window<NC, NR>(sum.at(first + i), pixel, i, a, b, scale);
+			add_window<NC, NR>(sum.at(to + i), pixel, i, a, b, scale);
 		});
 }
 
@@ -108,10 +108,18 @@ template <class Pixel, int PITCH, bool RAYS, int N, int NC, int NR, bool EITHER>
 static __device__ __forceinline__ void visit_spans(
 	const Footprints &s, const Column &c, const Pixel *tile, Mine<Pixel> &sum)
 {
-	constexpr int UNROLL = PARTS<Pixel> == 4 ? COLUMN<Pixel> / N : 1;
-#pragma unroll UNROLL
-	for (int first = 0; first < COLUMN<Pixel>; first += N)
-		add_span<Pixel, PITCH, RAYS, N, NC, NR, EITHER>(s, c, tile, first, sum);
+	/* Unrolled, this would not fit into the instruction cache. */
+#pragma unroll 1
+	for (int first = 0; first < COLUMN<Pixel>; first += N) {
+		if constexpr (PARTS<Pixel> == 4) {
+			add_span<Pixel, PITCH, RAYS, N, NC, NR, EITHER>(
+				s, c, tile, (float)first, 0, sum);
+			sum.template rotate<N>();
+		} else {
+			add_span<Pixel, PITCH, RAYS, N, NC, NR, EITHER>(
+				s, c, tile, (float)first, first, sum);
+		}
+	}
 }
 
 /* One voxel straight from the image. */

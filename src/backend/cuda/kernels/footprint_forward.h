@@ -48,14 +48,23 @@ template <class Near> static __device__ __forceinline__ int tile_pixels(const Ne
 	return near.rows * near.pitch;
 }
 
+/* From one row of a tile to the next, and from one view of N to the next: one tile after the other,
+ * or rows of all views side by side. */
+template <int N, class Near> static __device__ __forceinline__ int2 tile_steps(const Near &near)
+{
+	return is_side_by_side(near) ? make_int2(N * near.pitch, near.pitch)
+				     : make_int2(near.pitch, tile_pixels(near));
+}
+
 /* Adds the tiles of N views to their images and clears them; image: of the first view, from which
  * the next is `image_apart` away. */
 template <int N, class Near>
 static __device__ __forceinline__ void flush_tiles(
 	const Footprints &s, const Near &near, int *tile, int *image, int64_t image_apart)
 {
-	const int pitch = near.pitch, columns = near.columns, end = near.rows * columns,
-		  apart = tile_pixels(near);
+	const int2 steps = tile_steps<N>(near);
+	const int pitch = steps.x, apart = steps.y, columns = near.columns,
+		  end = near.rows * columns;
 	const int row = near.row, column = near.column;
 	const float scale = near.flush, rate = 1 / (float)columns;
 	for (int i = threadIdx.x; i < end; i += THREADS) {
@@ -141,14 +150,7 @@ template <class Value, int COLUMN> struct Voxels {
 	 * take the first N. */
 	template <int N> __device__ __forceinline__ void rotate()
 	{
-		static_assert(COLUMN % N == 0, "all voxels are back in their places at the end");
-		Value moved[COLUMN];
-#pragma unroll
-		for (int k = 0; k < COLUMN; k++)
-			moved[k] = value[(k + N) % COLUMN];
-#pragma unroll
-		for (int k = 0; k < COLUMN; k++)
-			value[k] = moved[k];
+		rotate_values<COLUMN, N>(value);
 	}
 };
 
@@ -402,8 +404,7 @@ static inline void footprint_quantum(const Plan *plan, int64_t view, const void 
 		whole = fmin(whole, all[a] * n);
 		part = fmin(part, block[a] * (int)LANES);
 	}
-	*(Quantum *)place = Quantum{
-		(float)(whole / LARGEST), (float)fmin(QUANTA, LARGEST / part),
+	*(Quantum *)place = Quantum{(float)(whole / LARGEST), (float)fmin(QUANTA, LARGEST / part),
 		footprint_lanes(plan, k)};
 }
 

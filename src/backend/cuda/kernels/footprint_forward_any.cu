@@ -50,85 +50,116 @@ static __device__ __forceinline__ void visit_column(
 }
 
 /* The pixels of a window that moves by a row per voxel: N voxels of some views add to them. */
-template <int N, int NC, int NR, int PARTS> struct MovingWindow {
-	float sum[PARTS][NR][NC]; /* plus MAGIC; a row of the image is number row % NR */
-	int *at[PARTS];           /* its first row */
+template <int NC, int NR> struct MovingWindow {
+	float sum[NR][NC]; /* plus MAGIC; a row of the image is number row % NR */
 
-	/* Adds x times the weights, which are those of voxel i. */
-	__device__ __forceinline__ void add(
-		int i, int part, float x, const float weight[NR][NC])
+	/* Adds voxel i, times the shares of columns and rows. */
+	__device__ __forceinline__ void add(int i, float x, const float *a, const float *b)
+	{
+#pragma unroll
+		for (int r = 0; r < NR; r++) {
+			const float line = x * b[r];
+#pragma unroll
+			for (int c = 0; c < NC; c++)
+				put(i, r, c, a[c], line);
+		}
+	}
+
+	/* The same with products of these shares, for several views. */
+	__device__ __forceinline__ void add(int i, float x, const float weight[NR][NC])
 	{
 #pragma unroll
 		for (int r = 0; r < NR; r++)
 #pragma unroll
-			for (int c = 0; c < NC; c++) {
-				float &to = sum[part][(i + r) % NR][c];
-				to = fmaf(weight[r][c], x,
-					i == 0 || r == NR - 1 ? MAGIC : to);
-			}
+			for (int c = 0; c < NC; c++)
+				put(i, r, c, weight[r][c], x);
+	}
+
+	__device__ __forceinline__ void put(int i, int r, int c, float a, float x)
+	{
+		float &to = sum[(i + r) % NR][c];
+		to = fmaf(a, x, i == 0 || r == NR - 1 ? MAGIC : to);
 	}
 
 	/* Adds its first row, number i of the image, to the tile. */
-	__device__ __forceinline__ void flush(int i, int part, int pitch)
+	__device__ __forceinline__ void flush(int i, int *at) const
 	{
 #pragma unroll
 		for (int c = 0; c < NC; c++)
-			atomicAdd(at[part] + c, __float_as_int(sum[part][i % NR][c]) -
-							__float_as_int(MAGIC));
-		at[part] += pitch;
+			atomicAdd(at + c, __float_as_int(sum[i % NR][c]) - __float_as_int(MAGIC));
 	}
 };
 
-/* Voxels first .. first + N - 1 of a column. */
+/* Voxel i of a span, in the windows of one view or of four. */
+template <int NC, int NR>
+static __device__ __forceinline__ void add_voxel(
+	int i, float x, const float *a, const float *b, float scale, MovingWindow<NC, NR> *window)
+{
+	window[0].add(i, x * scale, a, b);
+}
+
+template <int NC, int NR>
+static __device__ __forceinline__ void add_voxel(int i, const float4 &x, const float *a,
+	const float *b, float scale, MovingWindow<NC, NR> *window)
+{
+	float weight[NR][NC];
+#pragma unroll
+	for (int r = 0; r < NR; r++)
+#pragma unroll
+		for (int c = 0; c < NC; c++)
+			weight[r][c] = scale * b[r] * a[c];
+#pragma unroll
+	for (int part = 0; part < 4; part++)
+		window[part].add(i, part_of(x, part), weight);
+}
+
+/* Voxels first .. first + N - 1 of a column; these are number `from` on of `voxels`. */
 template <class Value, bool RAYS, int N, int NC, int NR, bool EITHER>
 static __device__ __forceinline__ void add_span(const Footprints &s, const Column &c, int *tile,
-	int apart, int first, const Mine<Value> &voxels)
+	float first, int from, const Mine<Value> &voxels)
 {
-	constexpr int P = PARTS<Value>;
-	const int pitch = c.pitch;
-	MovingWindow<N, NC, NR, P> window;
+	constexpr int P = PARTS<Value>, STRIDE = P * SPAN_PITCH;
+	MovingWindow<NC, NR> window[P];
+	int *at;
+	const auto flush = [&](int i) {
+#pragma unroll
+		for (int part = 0; part < P; part++)
+			window[part].flush(i, at + (i * STRIDE + part * SPAN_PITCH));
+	};
 	visit_span<RAYS, N, NC, NR, EITHER>(
-		s.weighting, c, pitch, origin_of<NC, NR>(pitch), (float)first,
-		[&](int place) {
-#pragma unroll
-			for (int part = 0; part < P; part++)
-				window.at[part] = tile + (place + part * apart);
-		},
+		s.weighting, c, STRIDE, origin_of<NC, NR>(STRIDE), first,
+		[&](int place) { at = tile + place; },
 		[&](int i, const float *a, const float *b, float scale) {
-			const Value x = voxels.at(first + i);
-			float weight[NR][NC];
-#pragma unroll
-			for (int r = 0; r < NR; r++)
-#pragma unroll
-				for (int j = 0; j < NC; j++)
-					weight[r][j] = scale * b[r] * a[j];
-#pragma unroll
-			for (int part = 0; part < P; part++) {
-				window.add(i, part, part_of(x, part), weight);
-				window.flush(i, part, pitch);
-			}
+			add_voxel<NC, NR>(i, voxels.at(from + i), a, b, scale, window);
+			flush(i);
 		});
 #pragma unroll
 	for (int i = N; i < N + NR - 1; i++)
-#pragma unroll
-		for (int part = 0; part < P; part++)
-			window.flush(i, part, pitch);
+		flush(i);
 }
 
 template <class Value, bool RAYS, int N, int NC, int NR, bool EITHER>
 static __device__ __forceinline__ void visit_spans(
-	const Footprints &s, const Column &c, int *tile, int apart, const Mine<Value> &voxels)
+	const Footprints &s, const Column &c, int *tile, Mine<Value> &voxels)
 {
-	constexpr int UNROLL = PARTS<Value> == 4 ? COLUMN<Value> / N : 1;
-#pragma unroll UNROLL
-	for (int first = 0; first < COLUMN<Value>; first += N)
-		add_span<Value, RAYS, N, NC, NR, EITHER>(s, c, tile, apart, first, voxels);
+	/* Unrolled, this would not fit into the instruction cache. */
+#pragma unroll 1
+	for (int first = 0; first < COLUMN<Value>; first += N) {
+		if constexpr (PARTS<Value> == 4) {
+			add_span<Value, RAYS, N, NC, NR, EITHER>(
+				s, c, tile, (float)first, 0, voxels);
+			voxels.template rotate<N>();
+		} else {
+			add_span<Value, RAYS, N, NC, NR, EITHER>(
+				s, c, tile, (float)first, first, voxels);
+		}
+	}
 }
 
 /* The kind is the same for all threads of a block. */
 template <class Value, bool RAYS>
-static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near, int *tile,
-	float dx, float dy, const Mine<Value> &voxels)
+static __device__ __forceinline__ void visit_view(
+	const Footprints &s, const Near &near, int *tile, float dx, float dy, Mine<Value> &voxels)
 {
 	const Column c = column_of(s, near, dx, dy);
 	const int apart = tile_pixels(near);
@@ -141,9 +172,16 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 #undef KIND
 #define KIND(number, N, NC, NR, EITHER) \
 	case number: \
-		visit_spans<Value, RAYS, N, NC, NR, EITHER>(s, c, tile, apart, voxels); \
+		visit_spans<Value, RAYS, N, NC, NR, EITHER>(s, c, tile, voxels); \
 		break;
 		SPAN_KINDS(KIND)
+#undef KIND
+#define KIND(number, N, NC, NR, EITHER) \
+	case number: \
+		if constexpr (PARTS<Value> == 4) \
+			visit_spans<Value, RAYS, N, NC, NR, EITHER>(s, c, tile, voxels); \
+		break;
+		LARGE_SPAN_KINDS(KIND)
 #undef KIND
 	default:
 		break;
@@ -173,7 +211,11 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	if (s.quanta[view].axis != s.axis[0])
 		return;
 	near_block(s, &s.views[view], first, MOST_SIDE, 1, near);
-	set_pitch(s, near->u.x - near->u.w * near->d.x, near->v.x - near->v.w * near->d.x, near);
+	if (near->kind >= SHARE_COUNT)
+		near->pitch = SPAN_PITCH;
+	else
+		set_pitch(s, near->u.x - near->u.w * near->d.x, near->v.x - near->v.w * near->d.x,
+			near);
 	/* As many voxels of a span as its window has rows meet one of these. */
 	const float most = span_voxels(near->kind) > 1 ? (float)share_pixels(near->kind, 1) : 1;
 	set_units(s, &s.views[view], s.quanta[view], first, most, near);
@@ -188,7 +230,7 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
 	visit_block<Value, COLUMN<Value>>(
 		s, near, (int *)memory,
 		[&](int view, const int first[3], Near *to) { set_near(s, view, first, to); },
-		[&](const Near &v, int *tile, float dx, float dy, const Mine<Value> &voxels) {
+		[&](const Near &v, int *tile, float dx, float dy, Mine<Value> &voxels) {
 			visit_view<Value, RAYS>(s, v, tile, dx, dy, voxels);
 		},
 		[&](const Near &v, int *image, const Line &line, float dx, float dy) {

@@ -142,15 +142,23 @@ static __device__ __forceinline__ int share_kind(
 	return -1;
 }
 
+enum {
+	SHARE_COUNT = 8, /* kinds */
+	SPAN_PITCH = 64  /* forward: of the rows of a tile */
+};
+
 /* Spans of N neighbouring voxels of a column whose footprints are in windows of NC x NR pixels, each
- * one row after that of the voxel before; shapes are plain. EITHER: see shares_of, across columns. */
+ * one row after that of the voxel before; shapes are plain. EITHER: see shares_of, across columns.
+ * Larger windows than those of single voxels pay where shared memory is the limit, which is in
+ * forward projection of four views. */
 #define SPAN_KINDS(KIND) \
 	KIND(8, 8, 3, 3, false) \
-	KIND(9, 4, 3, 3, false) \
-	KIND(10, 4, 3, 3, true) \
-	KIND(11, 4, 3, 4, true) \
-	KIND(12, 4, 4, 3, false) \
-	KIND(13, 4, 4, 4, false)
+	KIND(9, 4, 3, 3, true)
+
+#define LARGE_SPAN_KINDS(KIND) \
+	KIND(10, 4, 3, 4, true) \
+	KIND(11, 4, 4, 3, false) \
+	KIND(12, 4, 4, 4, false)
 
 /* Whether windows of P pixels are enough for N footprints of this length, whose centres are at most
  * `step` farther from one to the next than the windows. gap: least difference of their boxes. */
@@ -163,13 +171,16 @@ static __device__ __forceinline__ bool span_fits(float length, float step, float
 
 /* The first kind that is enough; -1: none. [0]: across columns; [1]: along rows. */
 static __device__ __forceinline__ int span_kind(
-	const float length[2], const float step[2], const float gap[2])
+	const float length[2], const float step[2], const float gap[2], bool large)
 {
 #define KIND(number, N, NC, NR, EITHER) \
 	if (span_fits<N, NC, EITHER>(length[0], step[0], gap[0]) && \
 		span_fits<N, NR, false>(length[1], step[1], gap[1])) \
 		return number;
 	SPAN_KINDS(KIND)
+	if (!large)
+		return -1;
+	LARGE_SPAN_KINDS(KIND)
 #undef KIND
 	return -1;
 }
@@ -186,6 +197,7 @@ static __device__ inline int share_pixels(int kind, int rows)
 	if (kind == number) \
 		return rows ? NR : NC;
 	SPAN_KINDS(KIND)
+	LARGE_SPAN_KINDS(KIND)
 #undef KIND
 	return 0;
 }
@@ -197,6 +209,7 @@ static __device__ inline int span_voxels(int kind)
 	if (kind == number) \
 		return N;
 	SPAN_KINDS(KIND)
+	LARGE_SPAN_KINDS(KIND)
 #undef KIND
 	return 1;
 }

@@ -30,6 +30,12 @@ typedef struct __align__(16)
 }
 Near;
 
+/* Forward: whether the rows of a tile of several views are side by side. */
+static __device__ __forceinline__ bool is_side_by_side(const Near &near)
+{
+	return near.kind >= SHARE_COUNT;
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Projection of a block, in pixels: range of centres and length of the longest footprint; the least
@@ -55,8 +61,8 @@ static __device__ __forceinline__ Change change_of(const double f[4], const doub
 static __device__ __forceinline__ void see_footprint(
 	const Change &change, int column, int c, float p, float rate, Seen *seen)
 {
-	const float by[3] = {fmaf(-p, change.d[0], change.f[0]),
-		fmaf(-p, change.d[1], change.f[1]), fmaf(-p, change.d[2], change.f[2])};
+	const float by[3] = {fmaf(-p, change.d[0], change.f[0]), fmaf(-p, change.d[1], change.f[1]),
+		fmaf(-p, change.d[2], change.f[2])};
 	const float x = fabsf(by[0]), y = fabsf(by[1]), z = fabsf(by[2]);
 	const float larger = fmaxf(x, y), one = fminf(x, y), two = fminf(larger, z),
 		    wide = fmaxf(larger, z),
@@ -188,14 +194,15 @@ static __device__ double first_share(int kind, int c, double p)
 	return rint(fmin(fmax(p, -1e6), 1e6) - (n % 2 ? 0 : 0.5)) - (n - 1) / 2;
 }
 
-/* Of spans, if there is one, else of single voxels. */
-static __device__ __forceinline__ int kind_of(const Seen &seen, bool plain_across, bool plain_along)
+/* Whether there is memory for a tile of this size; forward, tiles of spans have rows of SPAN_PITCH
+ * pixels. */
+static __device__ __forceinline__ bool has_tile(
+	const Footprints &s, int kind, const double size[2], int pitch)
 {
-	const int spans = plain_across && plain_along
-				  ? span_kind(seen.length, seen.step, seen.gap)
-				  : -1;
-	return spans >= 0 ? spans
-			  : share_kind(seen.length[0], seen.length[1], plain_across, plain_along);
+	const bool spans = s.tile_area > 0 && kind >= SHARE_COUNT;
+	const double columns = spans ? SPAN_PITCH : size[0];
+	return size[1] <= s.tile_rows && size[0] <= (spans ? SPAN_PITCH : pitch) &&
+	       (s.tile_area == 0 || columns * size[1] <= s.tile_area);
 }
 
 /* Rows and columns of the tile, and whether the block meets the view. each: columns of a tile begin
@@ -215,8 +222,7 @@ static __device__ void set_tile(const Footprints &s, const Seen &seen, int pitch
 	v->columns = (int)fmin(size[0], (double)pitch);
 	v->rows = (int)fmin(size[1], (double)s.tile_rows);
 	v->pitch = pitch;
-	if (size[1] > s.tile_rows || size[0] > pitch || !(seen.depth > 0) ||
-		(s.tile_area > 0 && size[0] * size[1] > s.tile_area))
+	if (!has_tile(s, v->kind, size, pitch) || !(seen.depth > 0))
 		v->kind = DIRECT;
 	/* Columns of voxels that end beside the source may be seen from far outside the detector;
 	 * floats relative to such a pixel would have too few digits. */
@@ -240,10 +246,16 @@ static __device__ __noinline__ void near_block(
 	const int across = longest_edge(k->column, k->depth, 0.5 * (seen.low[0] + seen.high[0])),
 		  along = longest_edge(k->row, k->depth, 0.5 * (seen.low[1] + seen.high[1]));
 	Near v = {.scale = scale_of(s.weighting, k, rate)};
-	v.kind = kind_of(seen,
-		are_plain(k->column, k->depth, seen.low[0], seen.high[0], across),
-		are_plain(k->row, k->depth, seen.low[1], seen.high[1], along));
-	set_tile(s, seen, pitch, each, &v);
+	const bool plain[2] = {are_plain(k->column, k->depth, seen.low[0], seen.high[0], across),
+		are_plain(k->row, k->depth, seen.low[1], seen.high[1], along)};
+	const bool large = s.tile_area > 0 && s.direction != 0; /* forward, four views */
+	v.kind = plain[0] && plain[1] ? span_kind(seen.length, seen.step, seen.gap, large) : DIRECT;
+	if (v.kind >= 0)
+		set_tile(s, seen, pitch, each, &v);
+	if (v.kind == DIRECT) {
+		v.kind = share_kind(seen.length[0], seen.length[1], plain[0], plain[1]);
+		set_tile(s, seen, pitch, each, &v);
+	}
 	v.across = edges_of(k->column, k, across, v.column, rate);
 	v.along = edges_of(k->row, k, along, v.row, rate);
 	v.u = affine_of(s, k->column, k, at, v.column, rate);
@@ -310,8 +322,7 @@ static __device__ __forceinline__ Spot spot_of(const Column &c, float k)
 }
 
 /* Place of a window on the tile; column, row: of middle_pixel. */
-static __device__ __forceinline__ int window_at(
-	float column, float row, int pitch, unsigned origin)
+static __device__ __forceinline__ int window_at(float column, float row, int pitch, unsigned origin)
 {
 	unsigned place = __float_as_uint(row) * pitch + __float_as_uint(column) + origin;
 	/* Else the origin becomes a part of every pixel's offset, which has too few bits for it. */
@@ -326,7 +337,8 @@ static __device__ __forceinline__ void visit_voxel(
 	int weighting, const Column &c, int pitch, unsigned origin, float k, const Use &use)
 {
 	const Spot at = spot_of(c, k);
-	const Shape across = shape_of<ACROSS>(c.across, at.u), along = shape_of<ALONG>(c.along, at.v);
+	const Shape across = shape_of<ACROSS>(c.across, at.u),
+		    along = shape_of<ALONG>(c.along, at.v);
 	const float column = middle_pixel<NC>(at.u), row = middle_pixel<NR>(at.v);
 	float a[NC], b[NR];
 	shares_of<NC, false>(across, __fadd_rn(column, -MAGIC), at.U, at.depth, a);
@@ -356,8 +368,8 @@ static __device__ __forceinline__ void visit_span(int weighting, const Column &c
 		shares_of<NC, EITHER>(across, from, at.U, at.depth, a);
 		shares_of<NR, false>(along, below + (float)i, at.V, at.depth, b);
 		use(i, a, b,
-			weight_of<RAYS>(weighting, c, first + (float)i, at.rate,
-				across.wide * along.wide));
+			weight_of<RAYS>(
+				weighting, c, first + (float)i, at.rate, across.wide * along.wide));
 	}
 }
 
