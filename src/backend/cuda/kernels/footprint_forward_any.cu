@@ -49,7 +49,7 @@ static __device__ __forceinline__ void visit_column(
 	}
 }
 
-/* The pixels of a window that moves by a row per voxel: N voxels of some views add to them. */
+/* The pixels of one view in a window that moves by a row per voxel. */
 template <int NC, int NR> struct MovingWindow {
 	float sum[NR][NC]; /* plus MAGIC; a row of the image is number row % NR */
 
