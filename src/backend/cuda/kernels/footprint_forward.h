@@ -175,17 +175,6 @@ template <int COLUMN> struct Voxels<float, COLUMN> {
 	}
 };
 
-/* Whether it is not zero. */
-static __device__ __forceinline__ bool is_some(float x)
-{
-	return x != 0;
-}
-
-static __device__ __forceinline__ bool is_some(const float4 &x)
-{
-	return x.x != 0 || x.y != 0 || x.z != 0 || x.w != 0;
-}
-
 /* ---- views ----------------------------------------------------------------------------------- */
 
 /* Largest weight of a voxel of a block, apart from its factor `mass`. In float: units have a margin

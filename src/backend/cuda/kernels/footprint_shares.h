@@ -149,8 +149,8 @@ enum {
 
 /* Spans of N neighbouring voxels of a column whose footprints are in windows of NC x NR pixels,
  * each one row after that of the voxel before; shapes are plain. EITHER: see shares_of, across
- * columns. Larger windows than those of single voxels pay where shared memory is the limit, which is in
- * forward projection of four views. */
+ * columns. Larger windows than those of single voxels pay where shared memory is the limit, which
+ * is in forward projection of four views. */
 #define SPAN_KINDS(KIND) \
 	KIND(8, 8, 3, 3, false) \
 	KIND(9, 4, 3, 3, true)
