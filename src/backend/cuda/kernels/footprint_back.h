@@ -105,6 +105,13 @@ template <class Pixel, int N> struct RegisterSums {
 	{
 		return value[k];
 	}
+
+	/* Moves the sums by M, the first ones to the end: loops over them that are not unrolled
+	 * take the first M. */
+	template <int M> __device__ __forceinline__ void rotate()
+	{
+		rotate_values<N, M>(value);
+	}
 };
 
 /* In shared memory: loops over voxels need not be unrolled and fit into the instruction cache, and

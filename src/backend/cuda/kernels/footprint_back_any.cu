@@ -48,6 +48,80 @@ static __device__ __forceinline__ void visit_column(
 			});
 }
 
+/* Adds the pixels of a window, times the weights, to a sum. */
+template <int NC, int NR>
+static __device__ __forceinline__ void add_window(float &sum, const float (*pixel)[NC], int first,
+	const float *a, const float *b, float scale)
+{
+	float all = 0;
+#pragma unroll
+	for (int r = 0; r < NR; r++) {
+		float line = a[0] * pixel[(first + r) % NR][0];
+#pragma unroll
+		for (int i = 1; i < NC; i++)
+			line = fmaf(a[i], pixel[(first + r) % NR][i], line);
+		all = fmaf(b[r], line, all);
+	}
+	sum = fmaf(scale, all, sum);
+}
+
+/* Of four views, which have the same weights. */
+template <int NC, int NR>
+static __device__ __forceinline__ void add_window(float4 &sum, const float4 (*pixel)[NC], int first,
+	const float *a, const float *b, float scale)
+{
+#pragma unroll
+	for (int r = 0; r < NR; r++)
+#pragma unroll
+		for (int i = 0; i < NC; i++)
+			add_scaled(sum, scale * b[r] * a[i], pixel[(first + r) % NR][i]);
+}
+
+/* Voxels first .. first + N - 1 of a column, whose sums are number `to` on of `sum`: a window of
+ * pixels moves by a row per voxel; row r of the first voxel's window is number r % NR. */
+template <class Pixel, int PITCH, bool RAYS, int N, int NC, int NR, bool EITHER>
+static __device__ __forceinline__ void add_span(const Footprints &s, const Column &c,
+	const Pixel *tile, float first, int to, Mine<Pixel> &sum)
+{
+	const Pixel *at;
+	Pixel pixel[NR][NC];
+	const auto load = [&](int r) {
+#pragma unroll
+		for (int i = 0; i < NC; i++)
+			pixel[r % NR][i] = at[r * PITCH + i];
+	};
+	visit_span<RAYS, N, NC, NR, EITHER>(
+		s.weighting, c, PITCH, origin_of<NC, NR>(PITCH), first,
+		[&](int place) {
+			at = tile + place;
+#pragma unroll
+			for (int r = 0; r < NR - 1; r++)
+				load(r);
+		},
+		[&](int i, const float *a, const float *b, float scale) {
+			load(i + NR - 1);
+			add_window<NC, NR>(sum.at(to + i), pixel, i, a, b, scale);
+		});
+}
+
+template <class Pixel, int PITCH, bool RAYS, int N, int NC, int NR, bool EITHER>
+static __device__ __forceinline__ void visit_spans(
+	const Footprints &s, const Column &c, const Pixel *tile, Mine<Pixel> &sum)
+{
+	/* Unrolled, this would not fit into the instruction cache. */
+#pragma unroll 1
+	for (int first = 0; first < COLUMN<Pixel>; first += N) {
+		if constexpr (PARTS<Pixel> == 4) {
+			add_span<Pixel, PITCH, RAYS, N, NC, NR, EITHER>(
+				s, c, tile, (float)first, 0, sum);
+			sum.template rotate<N>();
+		} else {
+			add_span<Pixel, PITCH, RAYS, N, NC, NR, EITHER>(
+				s, c, tile, (float)first, first, sum);
+		}
+	}
+}
+
 /* One voxel straight from the image. */
 template <class Pixel, bool RAYS>
 static __device__ __noinline__ void add_direct(const Footprints &s, const Near &near,
@@ -84,6 +158,12 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 		visit_column<Pixel, PITCH, RAYS, NC, NR, ACROSS, ALONG>(s, c, tile, sum); \
 		break;
 		SHARE_KINDS(KIND)
+#undef KIND
+#define KIND(number, N, NC, NR, EITHER) \
+	case number: \
+		visit_spans<Pixel, PITCH, RAYS, N, NC, NR, EITHER>(s, c, tile, sum); \
+		break;
+		SPAN_KINDS(KIND)
 #undef KIND
 	default:
 		visit_direct<Pixel, RAYS>(s, near, c, image, count, sum);

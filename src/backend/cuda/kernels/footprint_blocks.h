@@ -135,6 +135,20 @@ static __device__ __forceinline__ int2 rotated(int n, int i, int x, int y)
 			: make_int2(y, n - 1 - x);
 }
 
+/* Moves N values in registers by M, the first ones to the end. */
+template <int N, int M, class Value>
+static __device__ __forceinline__ void rotate_values(Value value[N])
+{
+	static_assert(N % M == 0, "all values are back in their places at the end");
+	Value moved[N];
+#pragma unroll
+	for (int k = 0; k < N; k++)
+		moved[k] = value[(k + M) % N];
+#pragma unroll
+	for (int k = 0; k < N; k++)
+		value[k] = moved[k];
+}
+
 /* Voxels of a block along its axis i after the first one, which is `first` of the grid. */
 static __device__ __forceinline__ double more_of(const Footprints &s, int i, double first)
 {

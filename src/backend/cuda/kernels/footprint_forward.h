@@ -48,14 +48,23 @@ template <class Near> static __device__ __forceinline__ int tile_pixels(const Ne
 	return near.rows * near.pitch;
 }
 
+/* From one row of a tile to the next, and from one view of N to the next: one tile after the other,
+ * or rows of all views side by side. */
+template <int N, class Near> static __device__ __forceinline__ int2 tile_steps(const Near &near)
+{
+	return is_side_by_side(near) ? make_int2(N * near.pitch, near.pitch)
+				     : make_int2(near.pitch, tile_pixels(near));
+}
+
 /* Adds the tiles of N views to their images and clears them; image: of the first view, from which
  * the next is `image_apart` away. */
 template <int N, class Near>
 static __device__ __forceinline__ void flush_tiles(
 	const Footprints &s, const Near &near, int *tile, int *image, int64_t image_apart)
 {
-	const int pitch = near.pitch, columns = near.columns, end = near.rows * columns,
-		  apart = tile_pixels(near);
+	const int2 steps = tile_steps<N>(near);
+	const int pitch = steps.x, apart = steps.y, columns = near.columns,
+		  end = near.rows * columns;
 	const int row = near.row, column = near.column;
 	const float scale = near.flush, rate = 1 / (float)columns;
 	for (int i = threadIdx.x; i < end; i += THREADS) {
@@ -141,14 +150,7 @@ template <class Value, int COLUMN> struct Voxels {
 	 * take the first N. */
 	template <int N> __device__ __forceinline__ void rotate()
 	{
-		static_assert(COLUMN % N == 0, "all voxels are back in their places at the end");
-		Value moved[COLUMN];
-#pragma unroll
-		for (int k = 0; k < COLUMN; k++)
-			moved[k] = value[(k + N) % COLUMN];
-#pragma unroll
-		for (int k = 0; k < COLUMN; k++)
-			value[k] = moved[k];
+		rotate_values<COLUMN, N>(value);
 	}
 };
 
@@ -172,17 +174,6 @@ template <int COLUMN> struct Voxels<float, COLUMN> {
 		return first[k * (int)THREADS];
 	}
 };
-
-/* Whether it is not zero. */
-static __device__ __forceinline__ bool is_some(float x)
-{
-	return x != 0;
-}
-
-static __device__ __forceinline__ bool is_some(const float4 &x)
-{
-	return x.x != 0 || x.y != 0 || x.z != 0 || x.w != 0;
-}
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
@@ -362,6 +353,22 @@ static inline VoxelBound bound_at(const Plan *plan, const KernelView *k, const d
 	return b;
 }
 
+/* The axis of lanes for a view: x or y, where neighbouring voxels along z are about one row apart,
+ * so that columns along z are in spans (footprint_shares.h). */
+static inline int footprint_lanes(const Plan *plan, const KernelView *k)
+{
+	double middle[3], apart[2];
+	for (int a = 0; a < 3; a++)
+		middle[a] = 0.5 * (double)(plan->grid.n[a] - 1);
+	const VoxelBound b = bound_at(plan, k, middle);
+	for (int a = 0; a < 2; a++) /* as in lanes_axis */
+		apart[a] = hypot(b.u[a], b.v[a]) * fmin(1.0, (double)plan->grid.n[a] / (int)LANES);
+	const int other = apart[0] > apart[1] ? 0 : 1;
+	if (fabs(b.u[2]) < 0.3 && fabs(b.v[2] - 1) < 0.4 && apart[other] > 0.5)
+		return other;
+	return lanes_axis(plan, k);
+}
+
 /* Quantum of a view. The shares of a pixel have integral 1 over the positions of a voxel and are at
  * most 1, so the sum over a plane is bounded as that of hat functions (voxel_quanta.h). */
 static inline void footprint_quantum(const Plan *plan, int64_t view, const void *, void *place)
@@ -386,8 +393,8 @@ static inline void footprint_quantum(const Plan *plan, int64_t view, const void 
 		whole = fmin(whole, all[a] * n);
 		part = fmin(part, block[a] * (int)LANES);
 	}
-	*(Quantum *)place = Quantum{
-		(float)(whole / LARGEST), (float)fmin(QUANTA, LARGEST / part), lanes_axis(plan, k)};
+	*(Quantum *)place = Quantum{(float)(whole / LARGEST), (float)fmin(QUANTA, LARGEST / part),
+		footprint_lanes(plan, k)};
 }
 
 /* Whether integers have enough digits for every view; sets the axes of lanes. */

@@ -68,9 +68,18 @@ template <int N> static __device__ __forceinline__ float middle_pixel(float u)
 /* Pixels before that one. */
 template <int N> constexpr int BEFORE = (N - 1) / 2;
 
+/* The part of the footprint below s, on either side of the centre, times its whole width. */
+static __device__ __forceinline__ float shape_below(const Shape &shape, float s)
+{
+	const float y = shape.reach - fabsf(s), p = fma_saturate(y, shape.rate, 0.f);
+	const float half = fmaf(-p, fmaf(-shape.narrow, p, y), shape.wide);
+	return shape.wide + copysignf(half, s);
+}
+
 /* The shares of N pixels, times the wide box. U: the coordinate times depth; middle: the pixel of
- * middle_pixel. */
-template <int N>
+ * middle_pixel. EITHER: the centre may be farther outside that pixel than the difference of the
+ * boxes' halves. */
+template <int N, bool EITHER>
 static __device__ __forceinline__ void shares_of(
 	const Shape &shape, float middle, float U, float depth, float share[N])
 {
@@ -81,16 +90,19 @@ static __device__ __forceinline__ void shares_of(
 	if (N % 2) {
 		const float f = fmaf(-middle, depth, U), y = fmaf(-0.5f, depth, shape.reach);
 #pragma unroll
-		for (int m = 0; m < M; m++) {
+		for (int m = EITHER; m < M; m++) {
 			const float at = fmaf(-(float)m, depth, y);
 			left[m] = shape_end(shape, at - f);
 			right[m] = shape_end(shape, at + f);
 		}
+		if (EITHER) {
+			left[0] = shape_below(shape, fmaf(-0.5f, depth, -f));
+			right[0] = shape_below(shape, fmaf(-0.5f, depth, f));
+		}
 		share[M] = all - (left[0] + right[0]);
 	} else {
 		const float f = fmaf(-(middle + 0.5f), depth, U);
-		const float end = shape_end(shape, shape.reach - fabsf(f));
-		left[0] = f > 0 ? end : all - end;
+		left[0] = shape_below(shape, -f);
 		right[0] = all - left[0];
 #pragma unroll
 		for (int m = 1; m < M; m++) {
@@ -106,13 +118,6 @@ static __device__ __forceinline__ void shares_of(
 	}
 }
 
-/* The fraction of the footprint below s, times the wide box. */
-static __device__ __forceinline__ float shape_below(const Shape &shape, float s)
-{
-	const float end = shape_end(shape, shape.reach - fabsf(s));
-	return s > 0 ? 2 * shape.wide - end : end;
-}
-
 /* Pixels that a footprint meets in each coordinate, at most: columns and rows; and whether shapes
  * are plain across columns and along rows. */
 #define SHARE_KINDS(KIND) \
@@ -124,8 +129,6 @@ static __device__ __forceinline__ float shape_below(const Shape &shape, float s)
 	KIND(5, 4, 4, false, false) \
 	KIND(6, 5, 5, false, false) \
 	KIND(7, 7, 7, false, false)
-
-enum { SHARES_MOST = 7 };
 
 /* The first kind that is enough for footprints of these lengths; -1: none. */
 static __device__ __forceinline__ int share_kind(
@@ -139,6 +142,49 @@ static __device__ __forceinline__ int share_kind(
 	return -1;
 }
 
+enum {
+	SHARE_COUNT = 8, /* kinds */
+	SPAN_PITCH = 64  /* forward: of the rows of a tile */
+};
+
+/* Spans of N neighbouring voxels of a column whose footprints are in windows of NC x NR pixels,
+ * each one row after that of the voxel before; shapes are plain. EITHER: see shares_of, across
+ * columns. Larger windows than those of single voxels pay where shared memory is the limit, which
+ * is in forward projection of four views. */
+#define SPAN_KINDS(KIND) \
+	KIND(8, 8, 3, 3, false) \
+	KIND(9, 4, 3, 3, true)
+
+#define LARGE_SPAN_KINDS(KIND) \
+	KIND(10, 4, 3, 4, true) \
+	KIND(11, 4, 4, 3, false) \
+	KIND(12, 4, 4, 4, false)
+
+/* Whether windows of P pixels are enough for N footprints of this length, whose centres are at most
+ * `step` farther from one to the next than the windows. gap: least difference of their boxes. */
+template <int N, int P, bool EITHER>
+static __device__ __forceinline__ bool span_fits(float length, float step, float gap)
+{
+	const float more = (N - 1) * step;
+	return length + more <= P - 1 && (EITHER || gap > more - (P % 2 ? 0 : 1));
+}
+
+/* The first kind that is enough; -1: none. [0]: across columns; [1]: along rows. */
+static __device__ __forceinline__ int span_kind(
+	const float length[2], const float step[2], const float gap[2], bool large)
+{
+#define KIND(number, N, NC, NR, EITHER) \
+	if (span_fits<N, NC, EITHER>(length[0], step[0], gap[0]) && \
+		span_fits<N, NR, false>(length[1], step[1], gap[1])) \
+		return number;
+	SPAN_KINDS(KIND)
+	if (!large)
+		return -1;
+	LARGE_SPAN_KINDS(KIND)
+#undef KIND
+	return -1;
+}
+
 /* Columns or rows of a kind. */
 static __device__ inline int share_pixels(int kind, int rows)
 {
@@ -147,7 +193,25 @@ static __device__ inline int share_pixels(int kind, int rows)
 		return rows ? NR : NC;
 	SHARE_KINDS(KIND)
 #undef KIND
+#define KIND(number, N, NC, NR, EITHER) \
+	if (kind == number) \
+		return rows ? NR : NC;
+	SPAN_KINDS(KIND)
+	LARGE_SPAN_KINDS(KIND)
+#undef KIND
 	return 0;
+}
+
+/* Voxels of a span. */
+static __device__ inline int span_voxels(int kind)
+{
+#define KIND(number, N, NC, NR, EITHER) \
+	if (kind == number) \
+		return N;
+	SPAN_KINDS(KIND)
+	LARGE_SPAN_KINDS(KIND)
+#undef KIND
+	return 1;
 }
 
 #endif

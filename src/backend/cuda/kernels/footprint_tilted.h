@@ -30,13 +30,20 @@ typedef struct __align__(16)
 }
 Near;
 
+/* Forward: whether the rows of a tile of several views are side by side. */
+static __device__ __forceinline__ bool is_side_by_side(const Near &near)
+{
+	return near.kind >= SHARE_COUNT;
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Projection of a block, in pixels: range of centres and length of the longest footprint; the least
- * depth. */
+ * depth. From one voxel of a column to the next, the centre moves by 0 columns and 1 row, and up to
+ * `step` more or less. gap: least difference of the boxes of a footprint. */
 typedef struct {
 	double low[2], high[2], depth;
-	float length[2];
+	float length[2], step[2], gap[2];
 } Seen;
 
 /* The changes of U or V and of D along the edges of a voxel. */
@@ -50,19 +57,25 @@ static __device__ __forceinline__ Change change_of(const double f[4], const doub
 		{(float)f[0], (float)f[1], (float)f[2]}, {(float)d[0], (float)d[1], (float)d[2]}};
 }
 
-/* Length of a footprint at pixel p, where 1 / D is `rate`. */
-static __device__ __forceinline__ float footprint_length(const Change &c, float p, float rate)
+/* Adds the footprint at pixel p, where 1 / D is `rate`; c: 0 across columns, 1 along rows. */
+static __device__ __forceinline__ void see_footprint(
+	const Change &change, int column, int c, float p, float rate, Seen *seen)
 {
-	const float x = fabsf(fmaf(-p, c.d[0], c.f[0])), y = fabsf(fmaf(-p, c.d[1], c.f[1])),
-		    z = fabsf(fmaf(-p, c.d[2], c.f[2]));
+	const float by[3] = {fmaf(-p, change.d[0], change.f[0]), fmaf(-p, change.d[1], change.f[1]),
+		fmaf(-p, change.d[2], change.f[2])};
+	const float x = fabsf(by[0]), y = fabsf(by[1]), z = fabsf(by[2]);
 	const float larger = fmaxf(x, y), one = fminf(x, y), two = fminf(larger, z),
-		    wide = fmaxf(larger, z);
-	return rate * (wide + fminf(length_nearly(fmaf(one, one, fmaf(two, two, 1e-30f))), wide));
+		    wide = fmaxf(larger, z),
+		    narrow = length_nearly(fmaf(one, one, fmaf(two, two, 1e-30f)));
+	const float step = rate * (column == 2 ? by[2] : column == 1 ? by[1] : by[0]) - c;
+	seen->length[c] = fmaxf(seen->length[c], rate * (wide + fminf(narrow, wide)));
+	seen->gap[c] = fminf(seen->gap[c], rate * (wide - narrow));
+	seen->step[c] = fmaxf(seen->step[c], fabsf(step));
 }
 
-/* Adds a corner of the block at which U, V and D are these. */
+/* Adds a corner of the block at which U, V and D are these; column: axis of its columns. */
 static __device__ __forceinline__ void see_corner(
-	const double form[3], const Change change[2], Seen *seen)
+	const double form[3], const Change change[2], int column, Seen *seen)
 {
 	const double rate = inverse_double(form[2]);
 	seen->depth = fmin(seen->depth, form[2]);
@@ -71,8 +84,7 @@ static __device__ __forceinline__ void see_corner(
 		const double p = form[c] * rate;
 		seen->low[c] = fmin(seen->low[c], p);
 		seen->high[c] = fmax(seen->high[c], p);
-		seen->length[c] =
-			fmaxf(seen->length[c], footprint_length(change[c], (float)p, (float)rate));
+		see_footprint(change[c], column, c, (float)p, (float)rate, seen);
 	}
 }
 
@@ -81,7 +93,7 @@ static __device__ __forceinline__ void see_corner(
 static __device__ __forceinline__ Seen seen_by(
 	const Footprints &s, const KernelView *k, const double corner[3])
 {
-	Seen seen = {{1e9, 1e9}, {-1e9, -1e9}, 1e300, {0, 0}};
+	Seen seen = {{1e9, 1e9}, {-1e9, -1e9}, 1e300, {0, 0}, {0, 0}, {1e9f, 1e9f}};
 	const Change change[2] = {change_of(k->column, k->depth), change_of(k->row, k->depth)};
 	const double *const forms[3] = {k->column, k->row, k->depth};
 	double at[3], by[3][3];
@@ -103,10 +115,13 @@ static __device__ __forceinline__ Seen seen_by(
 		for (int f = 0; f < 3; f++)
 			form[f] = at[f] + ((i & 1 ? by[f][0] : 0) + (i & 2 ? by[f][1] : 0)) +
 				  (i & 4 ? by[f][2] : 0);
-		see_corner(form, change, &seen);
+		see_corner(form, change, s.axis[2], &seen);
 	}
-	for (int c = 0; c < 2; c++) /* rounding of float, and lengths between the corners */
+	for (int c = 0; c < 2; c++) { /* rounding of float, and lengths between the corners */
 		seen.length[c] = fmaf(seen.length[c], 1.0005f, 2e-5f);
+		seen.step[c] = fmaf(seen.step[c], 1.0005f, 2e-5f);
+		seen.gap[c] = fmaf(seen.gap[c], 0.9995f, -1e-4f);
+	}
 	return seen;
 }
 
@@ -179,23 +194,35 @@ static __device__ double first_share(int kind, int c, double p)
 	return rint(fmin(fmax(p, -1e6), 1e6) - (n % 2 ? 0 : 0.5)) - (n - 1) / 2;
 }
 
+/* Whether there is memory for a tile of this size; forward, tiles of spans have rows of SPAN_PITCH
+ * pixels. */
+static __device__ __forceinline__ bool has_tile(
+	const Footprints &s, int kind, const double size[2], int pitch)
+{
+	const bool spans = s.tile_area > 0 && kind >= SHARE_COUNT;
+	const double columns = spans ? SPAN_PITCH : size[0];
+	return size[1] <= s.tile_rows && size[0] <= (spans ? SPAN_PITCH : pitch) &&
+	       (s.tile_area == 0 || columns * size[1] <= s.tile_area);
+}
+
 /* Rows and columns of the tile, and whether the block meets the view. each: columns of a tile begin
  * at its multiples, a power of two. */
 static __device__ void set_tile(const Footprints &s, const Seen &seen, int pitch, int each, Near *v)
 {
 	double first[2], size[2];
 	for (int c = 0; c < 2; c++) {
-		first[c] = first_share(v->kind, c, seen.low[c] - 1e-3);
+		/* The window of a voxel is about the middle of its span. */
+		const double more = 1e-3 + 0.5 * (span_voxels(v->kind) - 1) * seen.step[c];
+		first[c] = first_share(v->kind, c, seen.low[c] - more);
 		if (c == 0)
 			first[c] = (double)((int)first[c] & -each);
-		size[c] = first_share(v->kind, c, seen.high[c] + 1e-3) + share_pixels(v->kind, c) -
+		size[c] = first_share(v->kind, c, seen.high[c] + more) + share_pixels(v->kind, c) -
 			  first[c];
 	}
 	v->columns = (int)fmin(size[0], (double)pitch);
 	v->rows = (int)fmin(size[1], (double)s.tile_rows);
 	v->pitch = pitch;
-	if (size[1] > s.tile_rows || size[0] > pitch || !(seen.depth > 0) ||
-		(s.tile_area > 0 && size[0] * size[1] > s.tile_area))
+	if (!has_tile(s, v->kind, size, pitch) || !(seen.depth > 0))
 		v->kind = DIRECT;
 	/* Columns of voxels that end beside the source may be seen from far outside the detector;
 	 * floats relative to such a pixel would have too few digits. */
@@ -219,10 +246,16 @@ static __device__ __noinline__ void near_block(
 	const int across = longest_edge(k->column, k->depth, 0.5 * (seen.low[0] + seen.high[0])),
 		  along = longest_edge(k->row, k->depth, 0.5 * (seen.low[1] + seen.high[1]));
 	Near v = {.scale = scale_of(s.weighting, k, rate)};
-	v.kind = share_kind(seen.length[0], seen.length[1],
-		are_plain(k->column, k->depth, seen.low[0], seen.high[0], across),
-		are_plain(k->row, k->depth, seen.low[1], seen.high[1], along));
-	set_tile(s, seen, pitch, each, &v);
+	const bool plain[2] = {are_plain(k->column, k->depth, seen.low[0], seen.high[0], across),
+		are_plain(k->row, k->depth, seen.low[1], seen.high[1], along)};
+	const bool large = s.tile_area > 0 && s.direction != 0; /* forward, four views */
+	v.kind = plain[0] && plain[1] ? span_kind(seen.length, seen.step, seen.gap, large) : DIRECT;
+	if (v.kind >= 0)
+		set_tile(s, seen, pitch, each, &v);
+	if (v.kind == DIRECT) {
+		v.kind = share_kind(seen.length[0], seen.length[1], plain[0], plain[1]);
+		set_tile(s, seen, pitch, each, &v);
+	}
 	v.across = edges_of(k->column, k, across, v.column, rate);
 	v.along = edges_of(k->row, k, along, v.row, rate);
 	v.u = affine_of(s, k->column, k, at, v.column, rate);
@@ -276,24 +309,68 @@ template <int NC, int NR> static __device__ __forceinline__ unsigned origin_of(i
 	       (__float_as_uint(MAGIC) + BEFORE<NC>);
 }
 
+/* Voxel k of a column in a view: U, V and D, 1 / D and the projection. */
+typedef struct {
+	float U, V, depth, rate, u, v;
+} Spot;
+
+static __device__ __forceinline__ Spot spot_of(const Column &c, float k)
+{
+	const float depth = fmaf(k, c.by_d, c.d), rate = inverse_nearly(depth);
+	const float U = fmaf(k, c.by_u, c.u), V = fmaf(k, c.by_v, c.v);
+	return Spot{U, V, depth, rate, U * rate, V * rate};
+}
+
+/* Place of a window on the tile; column, row: of middle_pixel. */
+static __device__ __forceinline__ int window_at(float column, float row, int pitch, unsigned origin)
+{
+	unsigned place = __float_as_uint(row) * pitch + __float_as_uint(column) + origin;
+	/* Else the origin becomes a part of every pixel's offset, which has too few bits for it. */
+	asm("" : "+r"(place));
+	return (int)place;
+}
+
 /* Shares of voxel k (ACROSS, ALONG: shapes are plain): calls use(place of the first pixel on the
  * tile, shares of columns, of rows, weight). */
 template <bool RAYS, int NC, int NR, bool ACROSS, bool ALONG, class Use>
 static __device__ __forceinline__ void visit_voxel(
 	int weighting, const Column &c, int pitch, unsigned origin, float k, const Use &use)
 {
-	const float depth = fmaf(k, c.by_d, c.d), rate = inverse_nearly(depth);
-	const float U = fmaf(k, c.by_u, c.u), V = fmaf(k, c.by_v, c.v);
-	const float u = U * rate, v = V * rate;
-	const Shape across = shape_of<ACROSS>(c.across, u), along = shape_of<ALONG>(c.along, v);
-	const float column = middle_pixel<NC>(u), row = middle_pixel<NR>(v);
+	const Spot at = spot_of(c, k);
+	const Shape across = shape_of<ACROSS>(c.across, at.u),
+		    along = shape_of<ALONG>(c.along, at.v);
+	const float column = middle_pixel<NC>(at.u), row = middle_pixel<NR>(at.v);
 	float a[NC], b[NR];
-	shares_of<NC>(across, __fadd_rn(column, -MAGIC), U, depth, a);
-	shares_of<NR>(along, __fadd_rn(row, -MAGIC), V, depth, b);
-	unsigned place = __float_as_uint(row) * pitch + __float_as_uint(column) + origin;
-	/* Else the origin becomes a part of every pixel's offset, which has too few bits for it. */
-	asm("" : "+r"(place));
-	use((int)place, a, b, weight_of<RAYS>(weighting, c, k, rate, across.wide * along.wide));
+	shares_of<NC, false>(across, __fadd_rn(column, -MAGIC), at.U, at.depth, a);
+	shares_of<NR, false>(along, __fadd_rn(row, -MAGIC), at.V, at.depth, b);
+	use(window_at(column, row, pitch, origin), a, b,
+		weight_of<RAYS>(weighting, c, k, at.rate, across.wide * along.wide));
+}
+
+/* The voxels first .. first + N - 1: calls begin(place of the first pixel of the first one's window
+ * on the tile), and use(i, shares of columns, of rows, weight) for each of them, whose window is i
+ * rows after the first one's. */
+template <bool RAYS, int N, int NC, int NR, bool EITHER, class Begin, class Use>
+static __device__ __forceinline__ void visit_span(int weighting, const Column &c, int pitch,
+	unsigned origin, float first, const Begin &begin, const Use &use)
+{
+	const Spot middle = spot_of(c, first + 0.5f * (N - 1));
+	const float column = middle_pixel<NC>(middle.u),
+		    row = middle_pixel<NR>(middle.v - 0.5f * (N - 1));
+	const float from = __fadd_rn(column, -MAGIC), below = __fadd_rn(row, -MAGIC);
+	begin(window_at(column, row, pitch, origin));
+#pragma unroll
+	for (int i = 0; i < N; i++) {
+		const Spot at = spot_of(c, first + (float)i);
+		const Shape across = shape_of<true>(c.across, at.u),
+			    along = shape_of<true>(c.along, at.v);
+		float a[NC], b[NR];
+		shares_of<NC, EITHER>(across, from, at.U, at.depth, a);
+		shares_of<NR, false>(along, below + (float)i, at.V, at.depth, b);
+		use(i, a, b,
+			weight_of<RAYS>(
+				weighting, c, first + (float)i, at.rate, across.wide * along.wide));
+	}
 }
 
 /* One voxel, for blocks that see more than a tile: calls meet(place in the image, weight) for every
@@ -302,8 +379,8 @@ template <bool RAYS, class Meet>
 static __device__ __forceinline__ void voxel_direct(const Footprints &s, const Near &near,
 	const Column &c, int pitch, float k, const Meet &meet)
 {
-	const float depth = fmaf(k, c.by_d, c.d), rate = inverse_nearly(depth);
-	const float U = fmaf(k, c.by_u, c.u), V = fmaf(k, c.by_v, c.v), u = U * rate, v = V * rate;
+	const Spot at = spot_of(c, k);
+	const float depth = at.depth, rate = at.rate, U = at.U, V = at.V, u = at.u, v = at.v;
 	const Shape across = shape_of<false>(c.across, u), along = shape_of<false>(c.along, v);
 	const float wide = across.reach * rate, high = along.reach * rate;
 	const int c0 = max((int)rintf(fmaxf(u - wide, -1e6f)), -near.column),

@@ -30,6 +30,12 @@ typedef struct __align__(16)
 }
 Near;
 
+/* See footprint_tilted.h. */
+static __device__ __forceinline__ bool is_side_by_side(const Near &)
+{
+	return false;
+}
+
 /* The pixels that a block meets in a view. */
 typedef struct {
 	double left, right, bottom, top; /* of footprints, in edges: pixel i is from i to i + 1 */
