@@ -127,36 +127,7 @@ typedef struct {
 	int end, pitch;
 } FanSegment;
 
-/* Sum of the T pixels around the ray in each plane, all of them in the volume. Conversions between floats and integers are as
- * slow as reciprocals, so that positions are rounded by an addition. */
-template <int T, FanWeights W>
-static __device__ __forceinline__ float fan_inside(
-	const FanRay &ray, const FanSegment &g, float sum)
-{
-	const float whole = 1.5f * (1 << 23); /* floats of this size are integers */
-	const int before = (T - 1) / 2;
-	const float depth0 = fmaf((float)-before, ray.across, g.depth), g0 = -before * ray.g;
-	unsigned plane = -(unsigned)before - __float_as_uint(whole);
-	float at_plane = 0;
-#pragma unroll 4
-	for (int k = 0; k < g.end; k++, plane += (unsigned)g.pitch, at_plane += 1) {
-		const float at = fmaf(at_plane, g.rate, g.f),
-			    nearest = T % 2 ? at + whole : __fadd_rd(at, whole),
-			    away = (nearest - whole) - at;
-		const float *from = g.line + (int)(__float_as_uint(nearest) + plane);
-		float depth = fmaf(away, ray.across, fmaf(at_plane, g.deeper, depth0)),
-		      to_ray = fmaf(away, ray.g, g0);
-#pragma unroll
-		for (int j = 0; j < T; j++, depth += ray.across, to_ray += ray.g) {
-			const float near = inverse_nearly(depth), t = to_ray * near;
-			const float share = __saturatef(1 - fabsf(t));
-			sum = fmaf(share * fan_weight<W>(ray, t, near), __ldg(from + j), sum);
-		}
-	}
-	return sum;
-}
-
-/* The same where some pixels may be outside. */
+/* Sum of the T pixels around the ray in each plane. */
 template <int T, FanWeights W>
 static __device__ __forceinline__ float fan_segment(
 	const Fan &s, const FanRay &ray, const FanSegment &g, float sum)
@@ -180,14 +151,6 @@ static __device__ __forceinline__ float fan_segment(
 	return sum;
 }
 
-/* Sum of the T pixels around the ray in the planes of a segment. */
-template <int T, FanWeights W>
-static __device__ __forceinline__ float fan_taps(
-	const Fan &s, const FanRay &ray, const FanSegment &g, bool inside, float sum)
-{
-	return inside ? fan_inside<T, W>(ray, g, sum) : fan_segment<T, W>(s, ray, g, sum);
-}
-
 /* Sum over segments `part`, `part` + parts, ... of the pixels that fall within a column of the
  * ray's: at most T in a plane, often fewer. n: pixels per plane. */
 template <int T, FanWeights W>
@@ -202,8 +165,6 @@ static __device__ __forceinline__ float fan_pixels(
 		if (fmax(start, last) < -T / 2 - 1 || fmin(start, last) > n + T / 2)
 			continue;
 		const double whole = rint(start);
-		const bool inside =
-			fmin(start, last) > T / 2 + 1 && fmax(start, last) < n - T / 2 - 2;
 		const FanSegment g = {.line = from + (int64_t)k0 * pitch + (int)whole + border,
 			.f = (float)(start - whole),
 			.rate = (float)slope,
@@ -217,11 +178,11 @@ static __device__ __forceinline__ float fan_pixels(
 		const float far = fmaxf(g.depth, fmaf((float)SEGMENT, g.deeper, g.depth));
 		const float reach = (far + T * fabsf(ray.across)) / fabsf(ray.g);
 		if (T > 2 && reach < 0.998f)
-			sum = fan_taps<2, W>(s, ray, g, inside, sum);
+			sum = fan_segment<2, W>(s, ray, g, sum);
 		else if (T > 3 && reach < 1.497f)
-			sum = fan_taps<3, W>(s, ray, g, inside, sum);
+			sum = fan_segment<3, W>(s, ray, g, sum);
 		else
-			sum = fan_taps<T, W>(s, ray, g, inside, sum);
+			sum = fan_segment<T, W>(s, ray, g, sum);
 	}
 	return sum;
 }

@@ -149,7 +149,9 @@ static __device__ void bring(const Fans &s, float4 *data, float2 *rays, const Fa
 					from + j / LINE * quads + j % LINE, sizeof(float4));
 		for (int j = threadIdx.x; JOSEPH && j < s.wide; j += THREADS) {
 			const int column = min(max(first + j, 0), (int)s.model.columns - 1);
-			rays[j] = s.rays[(int64_t)(view + i) * s.model.columns + column];
+			__pipeline_memcpy_async(rays + j,
+				s.rays + (int64_t)(view + i) * s.model.columns + column,
+				sizeof(float2));
 		}
 	}
 	__pipeline_commit();
@@ -272,10 +274,10 @@ static __device__ __forceinline__ void add_view(const Fans &s, const FansView &v
 	const int first = (int)(start - v.off), swap = first % 2 * LANES;
 	Column column = {data + first * LINE + swap, data + first * LINE + (LANES - swap)};
 	rays += first;
-	/* One way for all lanes of a warp: two ways take the time of both. */
-	if (__all_sync(~0u, narrow))
+	/* Voxel-driven: one way for all lanes of a warp, since two take the time of both. */
+	if (JOSEPH ? narrow : __all_sync(~0u, narrow))
 		return add_columns<JOSEPH, QUADS, true>(at, column, rays, start, sums);
-	if (__all_sync(~0u, four))
+	if (JOSEPH ? four : __all_sync(~0u, four))
 		return add_columns<JOSEPH, QUADS, false>(at, column, rays, start, sums);
 	for (float c = start; c <= stop; c++, column = next_column<LINE>(column), rays++)
 		add_column<JOSEPH, QUADS, 0, 0>(at, column, rays, c, sums);

@@ -3,7 +3,7 @@
 
 /* Largest shift, in columns, and its quotient by rho. */
 #define MOST_SHIFT 0.45
-#define EXTRAPOLATION 6.0
+#define EXTRAPOLATION 12.0
 
 typedef struct {
 	int64_t group; /* most slices of a group */
@@ -160,6 +160,8 @@ static tomos_status run_part(tomos_backend *backend, const ProjectRequest *what,
 	s.scan += part->first * s.rows * s.columns;
 	s.low = part->low;
 	s.slices = (int)part->slices;
+	s.rho = (float)rho_of(n);
+	s.slope = (float)(0.5 / rho_of(n));
 	s.stack = space;
 	s.pairs = (float2 *)(space + stack);
 	s.below = (Below *)(s.pairs + columns * SLICES);

@@ -28,19 +28,21 @@ enum {
 	THREADS = SIDE * LANES,
 	PIXELS = SIDE * SIDE,
 	HALF = SLICES / 2,
-	QUAD = 4,            /* slices of a thread */
-	TEAM = HALF / QUAD,  /* threads for a kink and half of the slices */
+	QUAD = 4,           /* slices of a thread */
+	TEAM = HALF / QUAD, /* threads for a kink and half of the slices */
 	TEAMS = LANES / TEAM,
-	HIGH = 8,            /* of a block of rolled_spread */
-	BATCH = 2            /* kinks of a team whose loads are in flight together */
+	HIGH = 8 /* of a block of rolled_spread */
 };
 
 /* The rows below the slices of a column: `first` is the shift of the one below slice 0, the next
  * slice has the next row, and so on; from slice skip / 2 on, they are one further up if skip is
  * even, or down. */
-typedef struct {
-	float first, skip;
-} Below;
+typedef struct __align__(8)
+{
+	float first;
+	int skip;
+}
+Below;
 
 typedef struct {
 	const KernelView *views;
@@ -51,11 +53,13 @@ typedef struct {
 	int64_t low;          /* first slice */
 	int slices;
 	double middle;     /* slice without a shift */
+	float rho, slope;  /* slope: 1 / (2 rho) */
 	const float *scan; /* [view][row][column] */
 	float *stack;      /* [view][-rho, rho][slice][column] */
-	float2 *pairs;     /* [view][column][SLICES]: weighted rows below and above a slice */
-	Below *below;      /* [view][column] */
-	float *bends;      /* [along][nb + 2][na + 2][SLICES] */
+	float2 *pairs; /* [view][column][SLICES]: weighted rows below and above a slice, of the first
+	                    * two of every four slices and then of the others */
+	Below *below;  /* [view][column] */
+	float *bends;  /* [along][nb + 2][na + 2][SLICES] */
 } Rolled;
 
 /* ---- pixels to slices ------------------------------------------------------------------------ */
@@ -85,8 +89,14 @@ static __device__ Below below_of(const Rolled &s, const Rows &r)
 	int skip = found == last ? (int)SLICES : 1;
 	while (skip < SLICES && row_below(r, (double)(s.low + skip)) == first + skip)
 		skip++;
-	return Below{(float)((s.middle - r.z - first * r.step) * r.shift),
-		(float)(2 * skip + (found < last))};
+	return Below{
+		(float)((s.middle - r.z - first * r.step) * r.shift), 2 * skip + (found < last)};
+}
+
+/* Place of slice n among the pairs of a column: lanes of neighbouring quads read neighbours. */
+static __device__ int pair_of(int n)
+{
+	return n / QUAD * 2 + n % 2 + n / 2 % 2 * HALF;
 }
 
 /* Distributes the pixels of the scan to slices. Block: LANES columns, all slices. */
@@ -127,23 +137,28 @@ static __global__ void __launch_bounds__(LANES *HIGH)
 		}
 		__syncthreads();
 		if (first + thread / HIGH < s.columns)
-			s.pairs[(view * s.columns + first + thread / HIGH) * SLICES + n0 +
-				thread % HIGH] = tile[thread / HIGH][thread % HIGH];
+			s.pairs[(view * s.columns + first + thread / HIGH) * SLICES +
+				pair_of(n0 + thread % HIGH)] = tile[thread / HIGH][thread % HIGH];
 		__syncthreads();
 	}
 }
 
 /* ---- kinks ----------------------------------------------------------------------------------- */
 
-/* A view relative to the first pixel of a block: pixel (a, b) is at column c0 + e + a ea + b eb. A
- * kink is nearer than `most` to its column. next: change of delta from row to row, upwards. */
+/* A view relative to the first pixel of a block: pixel (a, b) is e + a ea + b eb columns from the
+ * first that the block may meet. A kink is nearer than `most` to its column. next: change of delta
+ * from row to row, upwards. */
 typedef struct __align__(16)
 {
-	float e, ea, eb, most, rho, next;
-	int c0;
-	unsigned place; /* of the view's first column in `pairs`, in float4 */
+	float e, ea, eb, most, next;
+	int column;     /* the first that the block may meet, less WHOLE_BITS */
+	unsigned place; /* of the view's first column in `below` */
 }
 Seen;
+
+/* Floats of this size are integers, held in their last bits. */
+static constexpr float WHOLE = 1.5f * (1 << 23);
+static constexpr int WHOLE_BITS = 0x4b400000;
 
 static __device__ Seen seen_by(const Rolled &s, int64_t view, int a0, int b0)
 {
@@ -152,11 +167,11 @@ static __device__ Seen seen_by(const Rolled &s, int64_t view, int a0, int b0)
 	const double rho = 0.5 * (hat[0].e0 - hat[1].e0);
 	const double e =
 		hat->e0 - rho + hat->ea * (double)(s.low_a + a0) + hat->eb * (double)(s.low_b + b0);
-	const double c0 = fmin(fmax(rint(e), -1e6), 1e6 + (double)s.columns);
+	const double first = fmin(fmax(rint(e), -1e6), 1e6 + (double)s.columns);
 	const double most = fabs(k->column[2]) * (0.5 * (s.slices - 1) + 1);
-	return Seen{(float)(e - c0), (float)hat->ea, (float)hat->eb, (float)fmax(most, rho),
-		(float)rho, (float)(-k->column[2] * fabs(k->v[2])), (int)c0,
-		(unsigned)(view * s.columns) * HALF};
+	return Seen{(float)(e - first), (float)hat->ea, (float)hat->eb, (float)fmax(most, rho),
+		(float)(-k->column[2] * fabs(k->v[2])), (int)first - WHOLE_BITS,
+		(unsigned)(view * s.columns)};
 }
 
 /* Sets up the views from `first` on whose rays are along the axis of this block, in order; returns
@@ -176,8 +191,9 @@ static __device__ int find_views(const Rolled &s, int64_t first, int a0, int b0,
 typedef struct __align__(16)
 {
 	float t, step;
-	unsigned from;  /* place in `pairs`, in float4 */
-	short to, skip; /* place in the sums; as in Below */
+	unsigned from; /* place in `pairs`, in float4 */
+	short to;      /* pixel and first slice in the sums */
+	short skip;    /* as in Below */
 }
 Kink;
 
@@ -190,8 +206,8 @@ typedef struct {
 
 /* What a lane found for its pixel and view. */
 typedef struct {
-	float kappa, rho, next;
-	unsigned from;
+	float kappa, next;
+	unsigned from; /* place in `below` */
 	Below below;
 	bool hit;
 } Found;
@@ -201,49 +217,50 @@ static __device__ __forceinline__ Found find_kink(
 {
 	Found f = {.hit = false};
 	if ((int)(threadIdx.x % LANES / SIDE) < views) {
-		const float e = fmaf(a, v->ea, fmaf(b, v->eb, v->e)), whole = rintf(e);
-		const int column = v->c0 + (int)whole;
-		f.kappa = e - whole;
-		f.hit = fabsf(f.kappa) < v->most && (unsigned)column < (unsigned)s.columns;
-		f.rho = v->rho;
+		const float e = fmaf(a, v->ea, fmaf(b, v->eb, v->e)), whole = e + WHOLE;
+		const unsigned column = (unsigned)(v->column + __float_as_int(whole));
+		f.kappa = e - (whole - WHOLE);
+		f.hit = fabsf(f.kappa) < v->most && column < (unsigned)s.columns;
 		f.next = v->next;
-		f.from = v->place + (unsigned)column * HALF;
+		f.from = v->place + column;
 		if (f.hit)
-			f.below = s.below[f.from / HALF];
+			f.below = s.below[f.from];
 	}
 	return f;
 }
 
-/* Puts the kinks of SIDE lanes, one for each pixel of a line, into the queue of their view. Returns
- * the lanes with kinks at least rho from their column, and with others. */
-static __device__ __forceinline__ uint2 put_kinks(
-	const Found &f, int upper, int pixel, unsigned mine, Queue *to)
+/* Lanes with kinks at least rho from their column, and with others. */
+typedef struct {
+	unsigned far, near;
+} Hits;
+
+/* Puts the kinks of two lines of SIDE pixels, as two views see them, into the queues of the
+ * views. */
+static __device__ __forceinline__ Hits put_kinks(
+	const Rolled &s, const Found &f, int upper, int pixel, Queue queues[2])
 {
-	const unsigned before = mine & ((1u << threadIdx.x % LANES) - 1);
-	const bool near = fabsf(f.kappa) < f.rho;
-	const uint2 all = {mine & __ballot_sync(~0u, f.hit && !near),
-		mine & __ballot_sync(~0u, f.hit && near)};
+	const int lane = threadIdx.x % LANES, other = lane / SIDE;
+	const unsigned before = ((1u << lane) - 1) & (0xffffu << other * SIDE);
+	const bool near = fabsf(f.kappa) < s.rho;
+	const Hits hits = {__ballot_sync(~0u, f.hit && !near), __ballot_sync(~0u, f.hit && near)};
 	if (!f.hit)
-		return all;
+		return hits;
 	/* Only rays on the same side have passed a distant kink. */
-	const float side = near ? 1 : copysignf(1.f, f.kappa);
+	const float side = near || f.kappa > 0 ? 1.f : -1.f;
 	const int start = near || (f.kappa > 0) == (f.next < 0) ? 0 : upper;
-	const int i = near ? SIDE - 1 - __popc(all.y & before) : __popc(all.x & before);
-	to->kinks[i] = Kink{side * (fmaf((float)start, f.next, f.below.first) - f.kappa),
-		side * f.next, f.from + start / 2, (short)(pixel * SLICES + start),
-		(short)((int)f.below.skip - 2 * start)};
-	if (near) {
-		const float slope = 0.5f * (f.rho - f.kappa) / f.rho;
-		to->line[i] = make_float2(slope, slope * (f.kappa + f.rho));
-	}
-	return all;
+	const int i = near ? SIDE - 1 - __popc(hits.near & before) : __popc(hits.far & before);
+	queues[other].kinks[i] = Kink{side * (fmaf((float)start, f.next, f.below.first) - f.kappa),
+		side * f.next, f.from * HALF + start / QUAD, (short)(pixel * SLICES + start),
+		(short)(f.below.skip - 2 * start)};
+	if (near)
+		queues[other].line[i] = make_float2(fmaf(-s.slope, f.kappa, 0.5f),
+			fmaf(-s.slope * f.kappa, f.kappa, 0.5f * s.rho));
+	return hits;
 }
 
-/* How far the rays below and above slice n have passed a kink, less what the stack has. */
-template <bool NEAR>
-static __device__ __forceinline__ float passed_by(const Kink &k, float2 line, float n)
+/* How far a ray has passed a kink, t, less what the stack has. */
+template <bool NEAR> static __device__ __forceinline__ float passed_by(float t, float2 line)
 {
-	const float t = fmaf(n, k.step, k.t);
 	return NEAR ? fmaxf(t, 0.f) - fmaf(line.x, t, line.y) : __saturatef(t);
 }
 
@@ -252,14 +269,16 @@ template <bool NEAR, bool SKIPS>
 static __device__ __forceinline__ void add_kink(
 	const Kink &k, float2 line, const float4 y[2], int n, float4 *to)
 {
+	const float t = fmaf((float)n, k.step, k.t);
 	float4 sum = *to;
 	float below[QUAD], above[QUAD];
 #pragma unroll
 	for (int j = 0; j < QUAD; j++) {
 		const int more = !SKIPS || n + j < k.skip >> 1 ? 0 : k.skip & 1 ? -1 : 1;
+		const float at = SKIPS ? fmaf((float)more, k.step, t) : t;
 		below[j] = !SKIPS && j > 0 ? above[j - 1]
-					   : passed_by<NEAR>(k, line, (float)(n + j + more));
-		above[j] = passed_by<NEAR>(k, line, (float)(n + j + 1 + more));
+					   : passed_by<NEAR>(fmaf((float)j, k.step, at), line);
+		above[j] = passed_by<NEAR>(fmaf((float)(j + 1), k.step, at), line);
 	}
 	sum.x = fmaf(y[0].x, below[0], fmaf(y[0].y, above[0], sum.x));
 	sum.y = fmaf(y[0].z, below[1], fmaf(y[0].w, above[1], sum.y));
@@ -278,70 +297,61 @@ static __device__ __forceinline__ Kink kink_of(const Queue &q, int i, float2 *li
 	Kink k = q.kinks[SIDE - 1 - i / 2];
 	*line = q.line[SIDE - 1 - i / 2];
 	k.t = fmaf((float)(second * HALF), k.step, k.t);
-	k.from += second * (HALF / 2);
+	k.from += second * TEAM;
 	k.to += second * HALF;
 	k.skip -= second * 2 * HALF;
 	return k;
 }
 
-/* Adds `count` kinks and halves of a view, BATCH for each team of lanes at a time, whose loads are
- * all started before the first is used. No two have the same pixel and half. */
+/* Adds `count` kinks and halves of a view, one for each team of lanes at a time. No two have the
+ * same pixel and half. */
 template <bool NEAR, bool SKIPS>
 static __device__ __forceinline__ void add_kinks(
 	const Rolled &s, const Queue &q, int count, float *sums)
 {
 	const int team = threadIdx.x % LANES / TEAM, place = threadIdx.x % TEAM;
-	for (int first = team; first < count; first += BATCH * TEAMS) {
-		float4 y[BATCH][2];
-		float2 line[BATCH];
-		Kink k[BATCH];
-#pragma unroll
-		for (int i = 0; i < BATCH; i++) {
-			k[i] = kink_of<NEAR>(q, min(first + i * TEAMS, count - 1), &line[i]);
-			const float4 *from = (const float4 *)s.pairs + k[i].from + 2 * place;
-			y[i][0] = __ldg(from);
-			y[i][1] = __ldg(from + 1);
-		}
-#pragma unroll
-		for (int i = 0; i < BATCH; i++)
-			if (first + i * TEAMS < count)
-				add_kink<NEAR, SKIPS>(k[i], line[i], y[i], QUAD * place,
-					(float4 *)(sums + k[i].to) + place);
+	const float4 *pairs = (const float4 *)s.pairs + place;
+	for (int i = team; i < count; i += TEAMS) {
+		float2 line;
+		const Kink k = kink_of<NEAR>(q, i, &line);
+		const float4 y[2] = {__ldg(pairs + k.from), __ldg(pairs + k.from + HALF / 2)};
+		add_kink<NEAR, SKIPS>(
+			k, line, y, QUAD * place, (float4 *)(sums + QUAD * place + k.to));
 	}
 }
 
 /* Adds the kinks of a view; in lane order, so that sums do not depend on chance. */
 template <bool SKIPS>
 static __device__ __forceinline__ void add_queue(
-	const Rolled &s, const Queue &q, uint2 hits, float *sums)
+	const Rolled &s, const Queue &q, unsigned far, unsigned near, float *sums)
 {
-	add_kinks<false, SKIPS>(s, q, __popc(hits.x), sums);
-	add_kinks<true, SKIPS>(s, q, 2 * __popc(hits.y), sums);
+	add_kinks<false, SKIPS>(s, q, __popc(far), sums);
+	add_kinks<true, SKIPS>(s, q, 2 * __popc(near), sums);
 	__syncwarp(); /* the next view has the same pixels */
 }
 
 /* Adds the kinks of a line of SIDE pixels in `count` views, two views at a time. */
 static __device__ __forceinline__ void add_line(
-	const Rolled &s, const Seen *seen, int count, Queue *queues, float *sums)
+	const Rolled &s, const Seen *seen, int count, Queue queues[2], float *sums)
 {
-	const int lane = threadIdx.x % LANES, row = threadIdx.x / LANES, a = lane % SIDE,
-		  other = lane / SIDE;
+	const int lane = threadIdx.x % LANES, row = threadIdx.x / LANES, a = lane % SIDE;
 	const int upper = max((s.slices - HALF + QUAD - 1) / QUAD * QUAD, 0);
-	const unsigned mine = 0xffffu << other * SIDE;
-	Found f = find_kink(s, seen + other, count, (float)a, (float)row);
+	seen += lane / SIDE;
+	Found f = find_kink(s, seen, count, (float)a, (float)row);
 	for (int v = 0; v < count; v += 2) {
-		const uint2 hits = put_kinks(f, upper, row * SIDE + a, mine, &queues[other]);
+		const Hits hits = put_kinks(s, f, upper, row * SIDE + a, queues);
 		const bool skips = __any_sync(~0u, f.hit && f.below.skip < 2 * SLICES);
 		__syncwarp();
-		f = find_kink(s, seen + v + 2 + other, count - v - 2, (float)a, (float)row);
+		f = find_kink(s, seen + v + 2, count - v - 2, (float)a, (float)row);
 #pragma unroll
 		for (int i = 0; i < 2; i++) {
-			const uint2 of = {__shfl_sync(~0u, hits.x, i * SIDE),
-				__shfl_sync(~0u, hits.y, i * SIDE)};
+			const unsigned mine = 0xffffu << i * SIDE;
 			if (skips)
-				add_queue<true>(s, queues[i], of, sums);
+				add_queue<true>(
+					s, queues[i], hits.far & mine, hits.near & mine, sums);
 			else
-				add_queue<false>(s, queues[i], of, sums);
+				add_queue<false>(
+					s, queues[i], hits.far & mine, hits.near & mine, sums);
 		}
 	}
 }
