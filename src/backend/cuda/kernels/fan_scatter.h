@@ -17,7 +17,7 @@ enum {
 	TILE_WARPS = TILE_THREADS / TILE,
 	TILE_VIEWS = 128, /* most views of a block */
 	TILE_BLOCKS = 6,  /* of an SM */
-	WINDOW = 128      /* columns of the sums of a view, the middle of the tile in the middle */
+	WINDOW = 256      /* columns of the sums of a view, the middle of the tile in the middle */
 };
 
 /* Largest share of a pixel in units: less than 2^22, and that of all pixels less than 2^31. */
@@ -34,6 +34,7 @@ typedef struct __align__(16)
 	float u[3], d[3], away[2], square;
 	float gain, unit;  /* factors of weights; of sums, if the largest pixel is 1 */
 	int column, lanes; /* lanes: their axis */
+	int reach;         /* columns of the tile on each side of `column` */
 }
 TileView;
 
@@ -48,12 +49,13 @@ static __device__ __noinline__ TileView tile_view(const Fan &s, int64_t view, in
 		     c = fmin(fmax(rint(u), -1e9), 1e9);
 	const double least = depth - half * (fabs(k->depth[0]) + fabs(k->depth[1]));
 	const double rise = KERNEL_FANS(k) ? 0 : (z - k->src[2]) * s.grid.step[2];
-	double away[2], square = rise * rise;
+	double away[2], square = rise * rise, change = 0;
 	TileView v;
 	for (int a = 0; a < 2; a++) {
 		v.u[a] = (float)(k->column[a] - c * k->depth[a]);
 		v.d[a] = (float)k->depth[a];
 		away[a] = (at[a] - k->src[a]) * s.grid.step[a];
+		change += half * (fabs(k->column[a] - u * k->depth[a]));
 		square += pow(fabs(away[a]) + half * s.grid.step[a], 2);
 	}
 	const double most = RAYS ? fabs(k->mass) * sqrt(square) / (least * least)
@@ -68,6 +70,7 @@ static __device__ __noinline__ TileView tile_view(const Fan &s, int64_t view, in
 	v.gain = (float)gain;
 	v.unit = (float)(most / (double)TILE_QUANTA);
 	v.column = (int)c;
+	v.reach = min((int)(change / least) + 3, WINDOW / 2 - 1);
 	v.lanes = fabsf(v.u[0]) >= fabsf(v.u[1]) ? 0 : 1;
 	return v;
 }
@@ -103,7 +106,7 @@ static __device__ __forceinline__ void add_tile(
 		    d0 = fmaf(l, v.d[along], fmaf(m, dl, v.d[2]));
 	const float *from = along == 0 ? &tile[0][lane] : &tile[lane][0];
 	const int next = along == 0 ? TILE + 1 : 1;
-#pragma unroll 8
+#pragma unroll 16
 	for (int j = 0; j < TILE; j++) {
 		const float n = (float)j, y = fmaf(n, step, y0);
 		const Projected p = project_pixel<RAYS>(
@@ -118,11 +121,12 @@ static __device__ __forceinline__ void add_tile(
 
 /* Adds the sums of a view, in units, to its columns, and clears them. */
 static __device__ __forceinline__ void add_sums(
-	const Fan &s, int64_t view, int column, float unit, int *sums)
+	const Fan &s, int64_t view, const TileView &v, float most, int *sums)
 {
-	for (int i = threadIdx.x % TILE; i < WINDOW; i += TILE) {
-		const int sum = sums[i], c = column + i - WINDOW / 2;
-		sums[i] = 0;
+	const float unit = v.unit * most;
+	for (int i = threadIdx.x % TILE - v.reach; i <= v.reach; i += TILE) {
+		const int sum = sums[WINDOW / 2 + i], c = v.column + i;
+		sums[WINDOW / 2 + i] = 0;
 		if (sum != 0 && c >= 0 && c < s.model.columns)
 			atomicAdd(s.to + view * s.stride + c, (float)sum * unit);
 	}
@@ -208,7 +212,7 @@ static __global__ void __launch_bounds__(TILE_THREADS, TILE_BLOCKS)
 	for (int i = warp; i < count && largest != 0; i += TILE_WARPS) {
 		add_tile<RAYS>(s, near[i], tile, sums[warp]);
 		__syncwarp();
-		add_sums(s, first + i, near[i].column, near[i].unit * most, sums[warp]);
+		add_sums(s, first + i, near[i], most, sums[warp]);
 		__syncwarp();
 	}
 }

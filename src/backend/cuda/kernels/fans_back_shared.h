@@ -224,9 +224,10 @@ static __device__ __forceinline__ void add_column(
 	}
 }
 
-/* Adds four columns from `start` on to a square whose pixels are at most two columns apart and whose
- * rays reach one column: the pixel of the lowest position meets the first two. Where neighbouring
- * pixels are at most a column apart (NARROW), that of the highest alone meets the fourth. */
+/* Adds four columns from `start` on to a square whose pixels are at most two columns apart and
+ * whose rays reach one column: the pixel of the lowest position meets the first two. Where
+ * neighbouring pixels are at most a column apart (NARROW), that of the highest alone meets the
+ * fourth. */
 template <bool JOSEPH, int QUADS, int LOWEST, bool NARROW>
 static __device__ __forceinline__ void add_four(
 	const Pixels &at, Column one, const float2 *rays, float start, float4 sums[4][QUADS])

@@ -56,10 +56,11 @@ typedef struct {
 	float rho, slope;  /* slope: 1 / (2 rho) */
 	const float *scan; /* [view][row][column] */
 	float *stack;      /* [view][-rho, rho][slice][column] */
-	float2 *pairs; /* [view][column][SLICES]: weighted rows below and above a slice, of the first
-	                    * two of every four slices and then of the others */
-	Below *below;  /* [view][column] */
-	float *bends;  /* [along][nb + 2][na + 2][SLICES] */
+	/* [view][column][SLICES]: weighted rows below and above a slice, of the first two of every
+	 * four slices, and then of the others. */
+	float2 *pairs;
+	Below *below; /* [view][column] */
+	float *bends; /* [along][nb + 2][na + 2][SLICES] */
 } Rolled;
 
 /* ---- pixels to slices ------------------------------------------------------------------------ */
