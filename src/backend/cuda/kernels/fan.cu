@@ -1,5 +1,6 @@
 /* Fans in one slice, or in a few slices one after the other, and stacks of them forward: choice of
  * the kernel and launches; see fan.h and fans_forward.h. */
+#include "backend/cuda/kernels/fan_scatter.h"
 #include "backend/cuda/kernels/fans_forward.h"
 
 enum { TAPS = 6, ENOUGH_THREADS = 1 << 20, LEAST_SLICES = 16 };
@@ -10,6 +11,7 @@ typedef struct {
 	int taps;         /* number in taps_of */
 	FanWeights weights;
 	double least; /* least depth of a pixel */
+	bool tiles;   /* every tile is seen within a window, in front of the source */
 } Choice;
 
 /* Ranges of depths, of columns, and of the larger change of U - c D per pixel, over the box and one
@@ -69,6 +71,26 @@ static bool view_applies(
 	return true;
 }
 
+/* Whether all tiles of the box, which the last ones may exceed, are so in a view. */
+static bool tiles_apply(const ProjectRequest *what, const KernelView *k)
+{
+	Extent e = {.near = 1e300, .far = 0, .left = 1e300, .right = -1e300, .low = 1e300};
+	ProjectRequest whole = *what;
+	double change = 0;
+	for (int a = 0; a < 2; a++) {
+		const int64_t low = what->box.low[a], side = what->box.high[a] - low;
+		whole.box.high[a] = low + (side + TILE - 1) / TILE * TILE;
+	}
+	add_corners(&whole, k, &e);
+	for (int i = 0; i < 2; i++) {
+		const double c = i ? e.right : e.left;
+		change = fmax(change,
+			hypot(k->column[0] - c * k->depth[0], k->column[1] - c * k->depth[1]));
+	}
+	return e.near > 1e-3 * e.far &&
+	       0.5 * sqrt(2.0) * (double)TILE * change / e.near < (double)(WINDOW / 2 - 3);
+}
+
 /* The largest error of a parabola through the lengths of three rays, relative to the length. */
 static double parabola_error(const KernelGrid *grid, const KernelView *k)
 {
@@ -95,11 +117,13 @@ static bool fans_choose(const ProjectRequest *what, Choice *c)
 	c->slices =
 		HatSlices{.s = 2, .a = 0, .b = 1, .first = rays->all.row, .sign = rays->all.sign};
 	c->least = 1e300;
+	c->tiles = what->kernel == KERNEL_voxel && what->direction == FORWARD;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
 		if (!view_applies(what, k, &reach, &c->least))
 			return false;
 		error = fmax(error, parabola_error(&plan->whole, k));
+		c->tiles = c->tiles && tiles_apply(what, k);
 	}
 	c->weights = plan->model.weight != WEIGHT_RAY ? DEEP : error < 4e-7 ? PARABOLA : ROOT;
 	for (c->taps = 0; c->taps < TAPS - 1 && reach > 0.499 * taps_of[c->taps];)
@@ -154,6 +178,23 @@ static tomos_status run_forward(tomos_backend *backend, const ProjectRequest *wh
 	kernel<<<dim3(cuda_blocks(s->model.columns, WIDE, 1 << 30),
 			 cuda_blocks(s->count, FAN_VIEWS, 65535)),
 		dim3(WIDE, FAN_VIEWS, parts), 0, device_of(backend)->stream>>>(*s);
+	CUDA_LAUNCHED("projecting a fan");
+	return TOMOS_OK;
+}
+
+/* As many views per block as give every SM its blocks. */
+static tomos_status scatter_slice(
+	tomos_backend *backend, const Choice *c, Fan s, const float *slice)
+{
+	const CudaDevice *device = device_of(backend);
+	const int64_t a = (s.na + TILE - 1) / TILE, b = (s.nb + TILE - 1) / TILE;
+	const int64_t parts = max64(TILE_BLOCKS * device->sms / (a * b), 1);
+	const int64_t views = min64(max64((s.count - 1) / parts + 1, TILE_WARPS), TILE_VIEWS);
+	s.samples = slice;
+	(c->weights == DEEP ? fan_scatter<false>
+			    : fan_scatter<true>)<<<dim3((unsigned)a, (unsigned)b,
+							   cuda_blocks(s.count, (int)views, 65535)),
+		TILE_THREADS, 0, device->stream>>>(s, (int)views);
 	CUDA_LAUNCHED("projecting a fan");
 	return TOMOS_OK;
 }
@@ -324,8 +365,9 @@ static tomos_status fan_run(tomos_backend *backend, const ProjectRequest *what,
 		float *rows = what->projections + s.row * model->columns;
 		bool forward = what->direction == FORWARD;
 		s.to = forward ? rows : slice;
-		TRY(forward ? forward_slice(backend, what, c, &s, slice)
-			    : back_slice(backend, what, c, s, rows, epilogue));
+		TRY(!forward       ? back_slice(backend, what, c, s, rows, epilogue)
+			: c->tiles ? scatter_slice(backend, c, s, slice)
+				   : forward_slice(backend, what, c, &s, slice));
 	}
 	return TOMOS_OK;
 }

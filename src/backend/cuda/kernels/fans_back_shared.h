@@ -149,7 +149,9 @@ static __device__ void bring(const Fans &s, float4 *data, float2 *rays, const Fa
 					from + j / LINE * quads + j % LINE, sizeof(float4));
 		for (int j = threadIdx.x; JOSEPH && j < s.wide; j += THREADS) {
 			const int column = min(max(first + j, 0), (int)s.model.columns - 1);
-			rays[j] = s.rays[(int64_t)(view + i) * s.model.columns + column];
+			__pipeline_memcpy_async(rays + j,
+				s.rays + (int64_t)(view + i) * s.model.columns + column,
+				sizeof(float2));
 		}
 	}
 	__pipeline_commit();
@@ -222,11 +224,12 @@ static __device__ __forceinline__ void add_column(
 	}
 }
 
-/* Adds four columns from `start` on to a square whose pixels are at most a column apart and whose
- * rays reach no further: the pixel of the lowest position meets the first two, that of the highest
- * all four. */
-template <bool JOSEPH, int QUADS, int LOWEST>
-static __device__ __forceinline__ void add_narrow(
+/* Adds four columns from `start` on to a square whose pixels are at most two columns apart and
+ * whose rays reach one column: the pixel of the lowest position meets the first two. Where
+ * neighbouring pixels are at most a column apart (NARROW), that of the highest alone meets the
+ * fourth. */
+template <bool JOSEPH, int QUADS, int LOWEST, bool NARROW>
+static __device__ __forceinline__ void add_four(
 	const Pixels &at, Column one, const float2 *rays, float start, float4 sums[4][QUADS])
 {
 	constexpr int LINE = QUADS * LANES;
@@ -235,7 +238,22 @@ static __device__ __forceinline__ void add_narrow(
 	add_column<JOSEPH, QUADS, LOWEST, 0>(at, one, rays, start, sums);
 	add_column<JOSEPH, QUADS, LOWEST, 0>(at, two, rays + 1, start + 1, sums);
 	add_column<JOSEPH, QUADS, LOWEST, 1>(at, three, rays + 2, start + 2, sums);
-	add_column<JOSEPH, QUADS, LOWEST, 3>(at, four, rays + 3, start + 3, sums);
+	add_column<JOSEPH, QUADS, LOWEST, NARROW ? 3 : 1>(at, four, rays + 3, start + 3, sums);
+}
+
+template <bool JOSEPH, int QUADS, bool NARROW>
+static __device__ __forceinline__ void add_columns(
+	const Pixels &at, Column column, const float2 *rays, float start, float4 sums[4][QUADS])
+{
+	const bool falls_x = at.e[1] < at.e[0], falls_y = at.e[2] < at.e[0];
+	if (!falls_x && !falls_y)
+		add_four<JOSEPH, QUADS, 0, NARROW>(at, column, rays, start, sums);
+	else if (!falls_y)
+		add_four<JOSEPH, QUADS, 1, NARROW>(at, column, rays, start, sums);
+	else if (!falls_x)
+		add_four<JOSEPH, QUADS, 2, NARROW>(at, column, rays, start, sums);
+	else
+		add_four<JOSEPH, QUADS, 3, NARROW>(at, column, rays, start, sums);
 }
 
 /* Adds a view to the square whose first pixel is (x, y) from the middle of the block. */
@@ -251,22 +269,17 @@ static __device__ __forceinline__ void add_view(const Fans &s, const FansView &v
 	const float start = fminf(
 			    fmaxf(ceilf(low - v.reach), v.off), v.off + (float)(s.wide - USUAL)),
 		    stop = fminf(high + v.reach, v.off + (float)(s.wide - 1));
-	const bool falls_x = e[1] < e[0], falls_y = e[2] < e[0];
+	const bool four = v.reach <= 1 && high - low <= 2,
+		   narrow = four && fmaxf(fabsf(e[1] - e[0]), fabsf(e[2] - e[0])) <= 1 &&
+			    fmaxf(fabsf(e[3] - e[1]), fabsf(e[3] - e[2])) <= 1;
 	const int first = (int)(start - v.off), swap = first % 2 * LANES;
 	Column column = {data + first * LINE + swap, data + first * LINE + (LANES - swap)};
 	rays += first;
-	if (v.reach <= 1 && fmaxf(fabsf(e[1] - e[0]), fabsf(e[2] - e[0])) <= 1 && high - low <= 2 &&
-		fmaxf(fabsf(e[3] - e[1]), fabsf(e[3] - e[2])) <= 1) {
-		if (!falls_x && !falls_y)
-			add_narrow<JOSEPH, QUADS, 0>(at, column, rays, start, sums);
-		else if (!falls_y)
-			add_narrow<JOSEPH, QUADS, 1>(at, column, rays, start, sums);
-		else if (!falls_x)
-			add_narrow<JOSEPH, QUADS, 2>(at, column, rays, start, sums);
-		else
-			add_narrow<JOSEPH, QUADS, 3>(at, column, rays, start, sums);
-		return;
-	}
+	/* Voxel-driven: one way for all lanes of a warp, since two take the time of both. */
+	if (JOSEPH ? narrow : __all_sync(~0u, narrow))
+		return add_columns<JOSEPH, QUADS, true>(at, column, rays, start, sums);
+	if (JOSEPH ? four : __all_sync(~0u, four))
+		return add_columns<JOSEPH, QUADS, false>(at, column, rays, start, sums);
 	for (float c = start; c <= stop; c++, column = next_column<LINE>(column), rays++)
 		add_column<JOSEPH, QUADS, 0, 0>(at, column, rays, c, sums);
 }

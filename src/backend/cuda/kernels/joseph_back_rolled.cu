@@ -3,12 +3,11 @@
 
 /* Largest shift, in columns, and its quotient by rho. */
 #define MOST_SHIFT 0.45
-#define EXTRAPOLATION 6.0
+#define EXTRAPOLATION 12.0
 
 typedef struct {
 	int64_t group; /* most slices of a group */
 	double shift;  /* columns per slice */
-	int slots;     /* rows that meet a slice */
 } Notes;
 
 /* A plan with two views for each, shifted by -rho and rho, as slice `middle` sees them. */
@@ -56,11 +55,11 @@ static bool view_applies(const ProjectRequest *what, const KernelView *k, Notes 
 	const double most = fmax(fabs(k->src[0]), fabs(k->src[1])), high = fabs(k->v[2]);
 	const double way = (double)(what->plan->grid.n[0] + what->plan->grid.n[1]) +
 			   fabs(k->first[0]) + fabs(k->first[1]);
-	/* A row less than 1e-4 slices inside of the reach of a slice counts in the stack only. */
-	const int slots = (int)ceil(2 / high - 2e-4);
-	if (!(fabs(k->src[2]) * way <= RAY_TOLERANCE * most) || !(slots <= MOST_SLOTS))
+	/* A row less than 1e-4 slices inside of the reach of a slice counts in the stack only, so
+	 * that no more than two count; and the rows of a column skip a slice once at most. */
+	if (!(fabs(k->src[2]) * way <= RAY_TOLERANCE * most) ||
+		!(high >= 1 - 1e-4 && high <= 1 + 1 / (double)SLICES))
 		return false;
-	n->slots = slots > n->slots ? slots : n->slots;
 	n->shift = fmax(n->shift, fabs(k->column[2]));
 	return true;
 }
@@ -83,7 +82,7 @@ static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
 	const Plan *plan = what->plan;
 	Notes *n = notes_of<Notes>(notes);
 	Plan *slices;
-	*n = Notes{.shift = 1e-9, .slots = 2};
+	*n = Notes{.shift = 1e-9};
 	if (plan->every || plan->model.clamp || plan->model.nearest || plan->model.planar ||
 		plan->rays.source != TOMOS_PARALLEL || what->count > 65535 ||
 		plan->model.columns > 1 << 22 || plan->data == DATA_HALF)
@@ -98,12 +97,12 @@ static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
 	return found;
 }
 
-template <int SLOTS> static tomos_status launch_kinks(tomos_backend *backend, const Rolled *s)
+static tomos_status launch_kinks(tomos_backend *backend, const Rolled *s)
 {
 	const int bytes = PIXELS * SLICES * (int)sizeof(float);
-	TRY(cuda_take_shared((const void *)rolled_kinks<SLOTS>));
-	rolled_kinks<SLOTS><<<dim3(cuda_blocks(s->na + 2, SIDE, 1 << 30),
-				      cuda_blocks(s->nb + 2, SIDE, 65535), 2),
+	TRY(cuda_take_shared((const void *)rolled_kinks));
+	rolled_kinks<<<dim3(cuda_blocks(s->na + 2, SIDE, 1 << 30),
+			       cuda_blocks(s->nb + 2, SIDE, 65535), 2),
 		THREADS, bytes, device_of(backend)->stream>>>(*s);
 	CUDA_LAUNCHED("back projecting rolled views");
 	return TOMOS_OK;
@@ -111,14 +110,14 @@ template <int SLOTS> static tomos_status launch_kinks(tomos_backend *backend, co
 
 /* Adds what the stack kernel left out to lines b .. b + lines - 1 of the volume; x: all of it. */
 static tomos_status add_lines(
-	tomos_backend *backend, Rolled s, Transposed x, int64_t b, int64_t lines, int slots)
+	tomos_backend *backend, Rolled s, Transposed x, int64_t b, int64_t lines)
 {
 	static const CudaEpilogue accumulate = {.kind = EPILOGUE_ACCUMULATE};
 	s.low_b += b;
 	s.nb = (int)lines;
 	x.outside += b * x.sk;
 	x.nk = lines;
-	TRY(slots == 2 ? launch_kinks<2>(backend, &s) : launch_kinks<3>(backend, &s));
+	TRY(launch_kinks(backend, &s));
 	rolled_bend<<<dim3(cuda_blocks(s.na, HIGH, 1 << 30), cuda_blocks(s.nb, 1, 65535)),
 		dim3(SLICES, HIGH), 0, device_of(backend)->stream>>>(s, x.inside, x.pitch);
 	CUDA_LAUNCHED("back projecting rolled views");
@@ -126,8 +125,7 @@ static tomos_status add_lines(
 }
 
 /* The same for the whole volume, as many lines at a time as fit into scratch memory. */
-static tomos_status add_kinks(
-	tomos_backend *backend, const ProjectRequest *what, Rolled s, int slots)
+static tomos_status add_volume(tomos_backend *backend, const ProjectRequest *what, Rolled s)
 {
 	const HatSlices l = {.s = 2, .a = 0, .b = 1, .sign = 1};
 	Transposed x = transposed_volume(what, &l, s.low, s.slices, CHUNK);
@@ -137,7 +135,7 @@ static tomos_status add_kinks(
 	TRY(cuda_scratch(backend, SCRATCH_ROWS, 2 * wide * (most + 2) * SLICES, &s.bends, "kinks"));
 	TRY(cuda_scratch(backend, SCRATCH_REORDERED, x.pitch * x.nj * most, &x.inside, "slices"));
 	for (int64_t b = 0; b < s.nb; b += most)
-		TRY(add_lines(backend, s, x, b, min64(most, s.nb - b), slots));
+		TRY(add_lines(backend, s, x, b, min64(most, s.nb - b)));
 	return TOMOS_OK;
 }
 
@@ -146,7 +144,8 @@ static tomos_status run_part(tomos_backend *backend, const ProjectRequest *what,
 {
 	const Plan *slices;
 	const HatSlices l = {.s = 2, .a = 0, .b = 1, .sign = 1};
-	const int64_t stack = 2 * part->count * part->slices * s.columns;
+	const int64_t stack = (2 * part->count * part->slices * s.columns + 3) / 4 * 4,
+		      columns = part->count * s.columns;
 	float *space;
 	s.middle = (double)part->low + 0.5 * (double)(part->slices - 1);
 	TRY(find_plan(backend, what, s.middle, rho_of(n), &slices));
@@ -154,26 +153,29 @@ static tomos_status run_part(tomos_backend *backend, const ProjectRequest *what,
 	doubled.plan = slices;
 	doubled.first = 2 * (what->first + part->first);
 	TRY(hat_views(backend, &doubled, &l, &s.hats));
-	TRY(cuda_scratch(backend, SCRATCH_FACTORS, stack + 4 + 4 * part->count * s.columns * SLICES,
-		&space, "projections of slices"));
+	TRY(cuda_scratch(backend, SCRATCH_FACTORS, stack + 2 * columns * (SLICES + 1), &space,
+		"projections of slices"));
 	s.views += part->first;
 	s.count = part->count;
 	s.scan += part->first * s.rows * s.columns;
 	s.low = part->low;
 	s.slices = (int)part->slices;
+	s.rho = (float)rho_of(n);
+	s.slope = (float)(0.5 / rho_of(n));
 	s.stack = space;
-	s.packed = (float4 *)(space + (stack + 3) / 4 * 4);
+	s.pairs = (float2 *)(space + stack);
+	s.below = (Below *)(s.pairs + columns * SLICES);
 	const dim3 blocks(cuda_blocks(s.columns, LANES, 1 << 30), (unsigned)s.count);
 	rolled_spread<<<blocks, dim3(LANES, HIGH), 0, device_of(backend)->stream>>>(s);
 	CUDA_LAUNCHED("back projecting rolled views");
 	TRY(stack_run(backend, what, slices, part, s.stack, epilogue));
-	return add_kinks(backend, what, s, n->slots);
+	return add_volume(backend, what, s);
 }
 
 /* Views of a pass: as many as fit into scratch memory. */
 static int64_t views_of_pass(const tomos_backend *backend, const ProjectRequest *what)
 {
-	const int64_t view = what->plan->model.columns * 6 * SLICES;
+	const int64_t view = what->plan->model.columns * (4 * SLICES + 2);
 	const int64_t most = min64(device_of(backend)->slices_most / view,
 		(int64_t)UINT32_MAX / SLICES / what->plan->model.columns);
 	return min64(max64(most, 1), what->count);
