@@ -204,7 +204,7 @@ static tomos_status open_into(
 	TRY(scan_say_angle_unit(
 		p->scan, job)); /* before the search for the axis, which depends on them */
 	TRY(take_geometry(p, job, progress));
-	TRY(job->axis_later ? prepared_auto_check(p) : prepared_auto_find(p, progress));
+	TRY(job->axis_later ? prepared_auto_check(p) : prepared_auto_find(p, job, progress));
 	TRY(say_unusual(p, job));
 	TRY(say_setup(p, job));
 	return say_missing(p, job);

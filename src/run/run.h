@@ -51,7 +51,8 @@ bool prepared_are_integrals(const tomos_prepared *p);
 double prepared_column(const tomos_prepared *p, double column);
 /* Options that are `auto`: removed at first, and found when geometry and axis are known. */
 void prepared_auto_begin(tomos_prepared *p);
-tomos_status prepared_auto_find(tomos_prepared *p, const tomos_progress *progress);
+tomos_status prepared_auto_find(
+	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress);
 /* One row of the prepared geometry, [view][column]. */
 tomos_status prepared_read_row(
 	tomos_prepared *p, int64_t row, float *data, const tomos_progress *progress);
