@@ -453,14 +453,15 @@ typedef struct tomos_fields {
 	double first_view;   /* index in the scan of the first view of the data */
 } tomos_fields;
 
-/* Values changed by the preparation; every step adds to them. */
+/* Values changed by the preparation; every step adds to them, so that one report is of all parts of
+ * a scan. */
 typedef struct tomos_prep_report {
 	size_t bytes;
 	int64_t repaired; /* values without light or not finite, interpolated along their row */
 	int64_t raised;  /* values below the floor */
 	int64_t zingers; /* values replaced by a median */
 	int64_t stripes; /* columns replaced or levelled as broken or as large stripes */
-	int64_t views;   /* bad ones, interpolated or left out */
+	int64_t views;   /* bad ones, interpolated or left out: the most of one call */
 } tomos_prep_report;
 
 /* The steps, in place on [view][row][column]. Results depend neither on the number of threads
