@@ -27,6 +27,7 @@ struct tomos_prepared {
 	char *note;                    /* how the axis was found, or NULL */
 	char *warning;                 /* of an axis that is uncertain, or NULL */
 	tomos_axis searched;           /* what the last search found; bytes 0: there was none */
+	bool blank;                    /* the rows to find the axis in show nothing */
 	bool find_scatter, find_hardening;
 	double hardening[HARDENING_TERMS]; /* found, in `prep` */
 	char *found;                       /* what was, in lines, or NULL */

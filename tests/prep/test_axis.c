@@ -451,8 +451,8 @@ static void test_memory(void **state)
 }
 
 #define TESTS(T) \
-	T(test_simulated), T(test_methods), T(test_error), T(test_error_one_row), \
-		T(test_error_together), T(test_noisy), T(test_large), T(test_strong_rings), \
-		T(test_doubt), T(test_range), T(test_ranges), T(test_tooth), T(test_wire), \
-		T(test_rejected), T(test_memory)
+	T(test_simulated), T(test_half_fractions), T(test_doubt_is_wide), T(test_methods), \
+		T(test_error), T(test_error_one_row), T(test_error_together), T(test_noisy), \
+		T(test_large), T(test_strong_rings), T(test_doubt), T(test_range), T(test_ranges), \
+		T(test_tooth), T(test_wire), T(test_rejected), T(test_memory)
 TEST_MAIN(TESTS, NULL, NULL)
