@@ -15,6 +15,7 @@ struct tomos_prepared {
 	tomos_prep_options prep;
 	tomos_reach reach;
 	double *shifts[2];             /* from the file, in `prep` */
+	int64_t *bad_views;            /* those of the job and those found, in `prep`; or NULL */
 	double *flat_places;           /* or NULL */
 	int64_t first_column, columns; /* of the scan's */
 	int64_t bin;                   /* rows of the scan for each prepared one */
@@ -26,8 +27,8 @@ struct tomos_prepared {
 	char unit[UNIT_NAME];          /* of lengths: "mm", "pixel", "": not known */
 	char *note;                    /* how the axis was found, or NULL */
 	char *warning;                 /* of an axis that is uncertain, or NULL */
-	tomos_axis searched;           /* what the last search found; bytes 0: there was none */
 	bool blank;                    /* the rows to find the axis in show nothing */
+	tomos_axis searched;           /* what the last search found; bytes 0: there was none */
 	bool find_scatter, find_hardening;
 	double hardening[HARDENING_TERMS]; /* found, in `prep` */
 	char *found;                       /* what was, in lines, or NULL */
@@ -48,6 +49,9 @@ tomos_status prepared_axis_known(
 /* Whether the data are line integrals after preparation. */
 bool prepared_are_counts(const tomos_prepared *p);
 bool prepared_are_integrals(const tomos_prepared *p);
+bool prepared_has_step(const tomos_prepared *p, const char *name);
+/* Finds views without light, and takes them for bad views, with a warning. */
+tomos_status prepared_dark_views(tomos_prepared *p, const tomos_job *job);
 /* The column of the scan that a column of the prepared data is. */
 double prepared_column(const tomos_prepared *p, double column);
 /* Options that are `auto`: removed at first, and found when geometry and axis are known. */
