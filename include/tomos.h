@@ -834,8 +834,8 @@ TOMOS_API tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_g
  * height of the source is reconstructed; backend NULL: the CPU. hardening: coefficients A1, A2, ...
  * (`count`, up to 7) of the polynomial that makes the object uniform and keeps its mean; 1, 0, ...
  * where none that a beam could leave makes it clearly more uniform, as of several materials.
- * scatter: the constant fraction of the intensity that does so. quality, or NULL: standard deviation
- * inside the object relative to its mean, before and after. */
+ * scatter: the constant fraction of the intensity that does so. quality, or NULL: standard
+ * deviation inside the object relative to its mean, before and after. */
 TOMOS_API tomos_status tomos_hardening_find(double *coefficients, int64_t count,
 	double quality[2], tomos_backend *backend, const tomos_geometry *scan,
 	const tomos_array *integrals);

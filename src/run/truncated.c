@@ -1,6 +1,6 @@
 /* What the prepared rows of slabs say about the scan, reported once: objects wider than the
- * detector, flats that do not fit the views, numbers that are no line integrals, and columns that do
- * not vary. */
+ * detector, flats that do not fit the views, numbers that are no line integrals, and columns that
+ * do not vary. */
 #include <string.h>
 #include "backend/backend.h"
 #include "prep/constant.h"
@@ -81,7 +81,7 @@ typedef struct {
 	double value, most, mean; /* at the edges; largest magnitude and mean of the rows */
 } Air;
 
-/* The mean over the views of outer and inner columns at one side, and the deviation of the outer. */
+/* Means over the views of outer and inner columns at one side, and the deviation of the outer. */
 static void side_means(
 	const tomos_geometry *g, const float *rows, int64_t views, int side, double means[3])
 {

@@ -1,5 +1,6 @@
-/* What runs find wrong with a scan, and say: views without light, flats of another scan, counts that
- * are taken for line integrals, dead columns and frames, empty beams, angles in another unit. */
+/* What runs find wrong with a scan, and say: views without light, flats of another scan, counts
+ * that are taken for line integrals, dead columns and frames, empty beams, angles in another
+ * unit. */
 #include "work.h"
 
 static float integrals[COUNT_ALL], counts[COUNT_ALL];
@@ -61,7 +62,7 @@ static void says_no(const char *said, const char *what)
 	assert_null(strstr(said, what));
 }
 
-/* ---- views without light ---------------------------------------------------------------------- */
+/* ---- views without light --------------------------------------------------------------------- */
 
 static void black_views_are_bad(void **state)
 {
@@ -96,7 +97,7 @@ static void other_views_stay(void **state)
 	says_no(run_scan(&w, "black.h5"), "no light:");
 }
 
-/* ---- flats and quantities --------------------------------------------------------------------- */
+/* ---- flats and quantities -------------------------------------------------------------------- */
 
 static void flats_that_do_not_fit(void **state)
 {
@@ -143,7 +144,7 @@ static void numbers_that_are_no_integrals(void **state)
 	}
 }
 
-/* ---- columns ---------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 /* A cylinder on the axis looks the same from all sides, but where an insert is. */
 static void cylinders_are_no_frames(void **state)
@@ -175,7 +176,7 @@ static void cylinders_are_no_frames(void **state)
 	}
 }
 
-/* ---- the axis and the angles ------------------------------------------------------------------ */
+/* ---- the axis and the angles ----------------------------------------------------------------- */
 
 static void empty_beams_have_no_axis(void **state)
 {
