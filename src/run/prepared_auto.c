@@ -87,9 +87,9 @@ static tomos_status find_hardening(tomos_prepared *p, const OneRow *one, const t
 	TRY(tomos_hardening_find(p->hardening, HARDENING_TERMS, quality, NULL, one->scan, &data));
 	if (is_identity(p->hardening)) {
 		TRY(job_warn(job,
-			"the object does not look like one material: no correction that beam "
-			"hardening could need makes it clearly more uniform, so the option "
-			"'hardening' auto changes nothing"));
+			"the option 'hardening' auto changes nothing: no correction that beam "
+			"hardening could need makes the object clearly more uniform; it does not "
+			"look like one material, or the beam does not harden"));
 		return note(
 			p, "hardening %s: deviation inside the object %.2f %%", "none", quality);
 	}

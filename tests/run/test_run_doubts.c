@@ -144,6 +144,28 @@ static void numbers_that_are_no_integrals(void **state)
 	}
 }
 
+/* Two materials in a beam that does not harden are left as they are. */
+static void mixtures_are_not_corrected(void **state)
+{
+	static const double automatic = NAN;
+	const tomos_ellipsoid solids[] = {{{0, 0, 0}, {0.4, 0.4, INFINITY}, {0, 0, 0}, 0.8},
+		{{0, 0, 0}, {0.2, 0.2, INFINITY}, {0, 0, 0}, 0.3}};
+	Work w[2];
+	(void)state;
+	project_solids(integrals, (int64_t[]){VIEWS, ROWS, COLUMNS}, PIXEL_UM * 1e-3, AXIS,
+		(Solids){solids, 2}, 1);
+	write_views("mixture.npy", integrals, VIEWS);
+	for (int i = 0; i < 2; i++) {
+		work_init(&w[i], i ? "mixture_auto.npy" : "mixture_plain.npy");
+		w[i].scan.arc = M_PI;
+		w[i].prep.hardening = i ? &automatic : NULL;
+		w[i].prep.hardening_count = i;
+		const char *said = run_scan(&w[i], "mixture.npy");
+		(i ? says : says_no)(said, "does not look like one material");
+	}
+	assert_same_file(w[0].output, w[1].output);
+}
+
 /* ---- columns --------------------------------------------------------------------------------- */
 
 /* A cylinder on the axis looks the same from all sides, but where an insert is. */
@@ -227,6 +249,7 @@ static void short_arcs_are_degrees(void **state)
 
 #define TESTS(T) \
 	T(black_views_are_bad), T(other_views_stay), T(flats_that_do_not_fit), \
-		T(numbers_that_are_no_integrals), T(cylinders_are_no_frames), \
-		T(empty_beams_have_no_axis), T(found_axes_have_a_word), T(short_arcs_are_degrees)
+		T(numbers_that_are_no_integrals), T(mixtures_are_not_corrected), \
+		T(cylinders_are_no_frames), T(empty_beams_have_no_axis), \
+		T(found_axes_have_a_word), T(short_arcs_are_degrees)
 TEST_MAIN(TESTS, make_scan, scratch_remove)
