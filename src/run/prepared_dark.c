@@ -10,6 +10,7 @@ enum { MOST_UNPACKED = 32 << 20 };                   /* bytes: the samples are t
 #define NO_LIGHT 0.05   /* of the flat: less is none, also where darks are missing */
 #define NEARLY_ALL 0.98 /* of the samples of a view */
 #define BESIDE 0.2      /* of the mean of the next views that have light: what it may have */
+#define USUAL 0.3       /* of the mean of all views with light: what these next views have */
 #define MOST_VIEWS 0.5  /* that may be without light: more are no accident */
 
 typedef struct {
@@ -17,6 +18,7 @@ typedef struct {
 	float *level[2]; /* of each sample: without light, and with all of it above that */
 	float *views;    /* [view][sample] */
 	double *mean;    /* transmission of each view */
+	double usual;    /* mean of those of views with light */
 	bool *dark;
 } Light;
 
@@ -95,7 +97,19 @@ static void look_at_view(Light *l, int64_t view)
 	l->dark[view] = used > 0 && without >= NEARLY_ALL * used;
 }
 
-/* An object that lets nothing through from one side darkens the views before and after as well. */
+static void find_usual(Light *l, int64_t views)
+{
+	double sum = 0, lit = 0;
+	for (int64_t v = 0; v < views; v++)
+		if (!l->dark[v]) {
+			sum += l->mean[v];
+			lit += 1;
+		}
+	l->usual = lit > 0 ? sum / lit : 0;
+}
+
+/* Light is lost from one view to the next. A plate that lets nothing through edge-on darkens the
+ * views before and after as well. */
 static bool is_darker(const Light *l, int64_t view, int64_t views)
 {
 	bool darker = true, lit = false;
@@ -106,7 +120,8 @@ static bool is_darker(const Light *l, int64_t view, int64_t views)
 		if (next < 0 || next >= views)
 			continue;
 		lit = true;
-		darker = darker && l->mean[view] < BESIDE * l->mean[next];
+		darker = darker && l->mean[view] < BESIDE * l->mean[next] &&
+			 l->mean[next] >= USUAL * l->usual;
 	}
 	return lit && darker;
 }
@@ -150,6 +165,7 @@ static tomos_status find_dark(tomos_prepared *p, Light *l, const tomos_job *job)
 	TRY(read_samples(p, l, TOMOS_VIEWS, p->info.views, 1));
 	for (int64_t v = 0; v < p->info.views; v++)
 		look_at_view(l, v);
+	find_usual(l, p->info.views);
 	TRY(add_views(p, l, list, sizeof list, &added));
 	if (added == 0)
 		return TOMOS_OK;

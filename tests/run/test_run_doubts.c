@@ -83,6 +83,21 @@ static void black_views_are_bad(void **state)
 	assert_same_file(w.output, named.output);
 }
 
+/* A plate wider than the detector: the more of it a view looks through, the darker it is. */
+static void write_plate(const char *name)
+{
+	write_counts(name, 1, -1);
+	for (int64_t i = 0; i < COUNT_ALL; i++) {
+		double angle = M_PI * (double)(i / (ROWS * COLUMNS)) / VIEWS;
+		counts[i] = (float)(1000 * exp(-0.5 / fmax(fabs(sin(angle - 1)), 1e-3)));
+	}
+	hid_t file = H5Fopen(at(name), H5F_ACC_RDWR, H5P_DEFAULT);
+	hid_t data = H5Dopen2(file, "exchange/data", H5P_DEFAULT);
+	assert_true(H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, counts) >= 0);
+	H5Dclose(data);
+	H5Fclose(file);
+}
+
 static void other_views_stay(void **state)
 {
 	Work w;
@@ -91,6 +106,9 @@ static void other_views_stay(void **state)
 	work_init(&w, "light.npy");
 	says_no(run_scan(&w, "light.h5"), "no light:");
 	assert_int_equal(w.report.prep.views, 0);
+	write_plate("plate.h5");
+	work_init(&w, "plate.npy");
+	says_no(run_scan(&w, "plate.h5"), "no light:");
 	write_counts("black.h5", 1, 40);
 	work_init(&w, "light.npy");
 	w.prep.steps = "normalize,log";
