@@ -172,9 +172,9 @@ static void say_stages(const tomos_run_report *r)
 	const tomos_prep_report *p = &r->prep;
 	if (p->repaired || p->raised || p->zingers || p->stripes || p->views)
 		say("repaired  %lld values without light or not finite, %lld raised to the floor, "
-		    "%lld zingers, %lld stripes, %lld bad views\n",
+		    "%lld zingers, %lld stripes, %lld bad view%s\n",
 			(long long)p->repaired, (long long)p->raised, (long long)p->zingers,
-			(long long)p->stripes, (long long)p->views);
+			(long long)p->stripes, (long long)p->views, p->views == 1 ? "" : "s");
 	if (r->cut)
 		say("cut off   %lld values beyond the window\n", (long long)r->cut);
 	if (r->compute_seconds > 0)

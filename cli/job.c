@@ -138,7 +138,10 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 	say("axis at column %.2f of %lld, ", axis->column, (long long)columns);
 	if (!isnan(axis->error))
 		say("standard error %.2g columns, ", axis->error);
-	say("confidence %.2f%s\n", axis->confidence, axis->half ? " (half acquisition)" : "");
+	double from, to, step;
+	bool doubt = tomos_axis_doubt(axis, &from, &to, &step);
+	say("%s (confidence %.2f)%s\n", doubt ? "uncertain" : "certain", axis->confidence,
+		axis->half ? ", half acquisition" : "");
 	if (axis->reversed)
 		note("opposite rays agree only if the rotation is reversed: the angles are negated "
 		     "(--direction given keeps them)");
@@ -149,8 +152,6 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 		note("%lld columns have the same value in all views (dead pixels, or a "
 		     "frame) and were replaced for this search",
 			(long long)axis->constant);
-	double from, to, step;
-	bool doubt = tomos_axis_doubt(axis, &from, &to, &step);
 	if (axis->at_edge) /* slices about it would not show the axis */
 		warn("the axis may be outside the range %g to %g that was searched; give another "
 		     "one with --axis-range",

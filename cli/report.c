@@ -146,10 +146,12 @@ static void look_axis(page *p, const tomos_run_look *look)
 		return;
 	}
 	char error[48] = "";
+	double from, to, step;
+	bool doubt = tomos_axis_doubt(&found, &from, &to, &step);
 	if (!isnan(found.error))
 		snprintf(error, sizeof error, ", standard error %.2g columns", found.error);
-	snprintf(p->axis_text, sizeof p->axis_text, "column %.2f, found%s, confidence %.2f",
-		found.column, error, found.confidence);
+	snprintf(p->axis_text, sizeof p->axis_text, "column %.2f, found%s, %s (confidence %.2f)",
+		found.column, error, doubt ? "uncertain" : "certain", found.confidence);
 	for (int64_t i = 0; i < found.scores; i++)
 		best = fmax(best, found.score[i]);
 	for (int64_t i = 0; i < found.scores; i++) {

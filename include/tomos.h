@@ -452,14 +452,15 @@ typedef struct tomos_fields {
 	double first_view;        /* index in the scan of the first view of the data */
 } tomos_fields;
 
-/* Values changed by the preparation; every step adds to them. */
+/* Values changed by the preparation; every step adds to them, so that one report is of all parts of
+ * a scan. */
 typedef struct tomos_prep_report {
 	size_t bytes;
 	int64_t repaired; /* values without light or not finite, interpolated along their row */
-	int64_t raised;   /* values below the floor */
-	int64_t zingers;  /* values replaced by a median */
-	int64_t stripes;  /* columns replaced or levelled as broken or as large stripes */
-	int64_t views;    /* bad ones, interpolated or left out */
+	int64_t raised;  /* values below the floor */
+	int64_t zingers; /* values replaced by a median */
+	int64_t stripes; /* columns replaced or levelled as broken or as large stripes */
+	int64_t views;   /* bad ones, interpolated or left out: the most of one call */
 } tomos_prep_report;
 
 /* The steps, in place on [view][row][column]. Results depend neither on the number of threads
@@ -830,11 +831,13 @@ TOMOS_API tomos_status tomos_fbp_transpose(tomos_backend *backend, const tomos_g
 
 /* Corrections found from a scan, [view][row][column] of line integrals, of which the row at the
  * height of the source is reconstructed; backend NULL: the CPU. hardening: coefficients A1, A2, ...
- * (`count`, up to 7) of the polynomial that makes the object uniform and keeps its mean. scatter:
- * the constant fraction of the intensity that does so. quality, or NULL: standard deviation inside
- * the object relative to its mean, before and after. */
-TOMOS_API tomos_status tomos_hardening_find(double *coefficients, int64_t count, double quality[2],
-	tomos_backend *backend, const tomos_geometry *scan, const tomos_array *integrals);
+ * (`count`, up to 7) of the polynomial that makes the object uniform and keeps its mean; 1, 0, ...
+ * where none that a beam could leave makes it clearly more uniform, as of several materials.
+ * scatter: the constant fraction of the intensity that does so. quality, or NULL: standard
+ * deviation inside the object relative to its mean, before and after. */
+TOMOS_API tomos_status tomos_hardening_find(double *coefficients, int64_t count,
+	double quality[2], tomos_backend *backend, const tomos_geometry *scan,
+	const tomos_array *integrals);
 TOMOS_API tomos_status tomos_scatter_find(double *scatter, double quality[2],
 	tomos_backend *backend, const tomos_geometry *scan, const tomos_array *integrals);
 /* Attenuation to Hounsfield units, in place: 1000 (x - water) / (water - air). */

@@ -191,7 +191,8 @@ def _found(function: Any, data: Array, geometry: Geometry, backend: str, *result
 def find_hardening(data: Array, geometry: Geometry, count: int = 4,
                    backend: str = "auto") -> np.ndarray:
     """The coefficients A1, A2, ... for `correct_hardening` that make the object uniform, from line
-    integrals, (views, rows, columns). The mean of the object is kept.
+    integrals, (views, rows, columns). The mean of the object is kept. An object of several
+    materials, which none makes clearly more uniform, has 1, 0, ...
 
     >>> scan = tomos.parallel(views=90, columns=64)
     >>> p = tomos.Phantom("ball", radius=24, value=0.05).project(scan)

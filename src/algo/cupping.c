@@ -16,8 +16,10 @@
 enum { WIDE = 256, VIEWS = 360, TERMS = 8, AROUND = 2, LEAST_VOXELS = 40 };
 enum { NOWHERE, AIR, OBJECT, DENSE, CLASSES }; /* class of a voxel; NOWHERE: near an edge */
 
-#define SEEN 0.05  /* of the largest line integral: rays through the object */
-#define DENSER 1.5 /* times the mean of the object: another material */
+#define SEEN 0.05     /* of the largest line integral: rays through the object */
+#define DENSER 1.5    /* times the mean of the object: another material */
+#define CLEARLY 0.85  /* of the deviation before: less is left by a polynomial that is taken */
+#define MOST_BENT 4.0 /* times: from short paths to the longest, how much attenuation may fall */
 
 /* One row of the scan, with few columns and views. */
 typedef struct {
@@ -270,13 +272,33 @@ static bool fit(const Slice *s, int terms, double level, double *c)
 	return true;
 }
 
-/* The highest degree whose polynomial increases, also for rays through metal: otherwise their line
- * integrals would become small or negative. The other coefficients are 0. */
+/* Whether a beam that hardens can have left this: its effective attenuation falls with the length
+ * of the path, so that the factor by which a line integral is corrected, the sum of c[k] x^k, grows
+ * with it, to a limit. A mixture of materials asks for any factor. */
+static bool is_hardening(const double *c, int terms)
+{
+	double first = 0, most = 0, factor = 0;
+	for (int i = 1; i <= 10; i++) { /* tenths of the longest path */
+		factor = 0;
+		for (int k = terms - 1; k >= 0; k--)
+			factor = factor * 0.1 * i + c[k];
+		if (i == 1)
+			first = factor;
+		if (factor < 0.99 * most || !(factor > 0))
+			return false;
+		most = fmax(most, factor);
+	}
+	return factor <= MOST_BENT * first;
+}
+
+/* The highest degree whose polynomial is that of a beam that hardens and increases, also for rays
+ * through metal: otherwise their line integrals would become small or negative. The other
+ * coefficients are 0. */
 static void fit_terms(const Slice *s, int terms, double level, double *c)
 {
 	for (; terms > 1; terms--) {
 		memset(c, 0, TERMS * sizeof *c);
-		if (fit(s, terms, level, c) &&
+		if (fit(s, terms, level, c) && is_hardening(c, terms) &&
 			polynomial_increases(c, terms, fmax(1, s->metal / s->most)))
 			return;
 	}
@@ -318,7 +340,7 @@ static double object_mean(const Slice *s, const float *image)
 }
 
 /* Classes are found again in the corrected slice, where materials differ more clearly. A polynomial
- * that does not make the object more uniform is not taken: 1, 0, ... */
+ * that does not make the object clearly more uniform is not taken: 1, 0, ... */
 static tomos_status find_polynomial(Slice *s, int terms, double *found, double quality[2])
 {
 	double c[TERMS] = {0};
@@ -332,7 +354,7 @@ static tomos_status find_polynomial(Slice *s, int terms, double *found, double q
 	fit_terms(s, terms, object_mean(s, s->image[0]), c);
 	combine(s, c, terms);
 	double before = spread(s, s->image[0]), after = spread(s, s->image[terms]);
-	bool better = after < before;
+	bool better = after < CLEARLY * before;
 	for (int k = 0; k < terms; k++)
 		found[k] = better ? c[k] * pow(s->most, -k) : k == 0;
 	if (quality) {

@@ -10,6 +10,8 @@ enum { AUTO, PAIRS, VO, SHARPNESS };
 
 #define AGREE 2.0  /* columns: results closer than this are the same axis */
 #define UNSURE 0.1 /* confidence */
+#define BESIDE \
+	0.05 /* of the range searched: to where opposite views overlap too little to be compared */
 #define TRIALS 8.0 /* columns on either side of the other results searched by sharpness */
 /* Errors in columns that parts of the data have in common, so that their scatter does not show
  * them: of interpolated views and parabolas, and of sinograms mirrored. */
@@ -219,6 +221,11 @@ int tomos_axis_doubt(const tomos_axis *given, double *from, double *to, double *
 		return 0;
 	double margin = fmax(0.25 * (high - low), isnan(axis.error) ? 4 : 4 * axis.error);
 	margin = fmax(margin, 4);
+	if (axis.confidence < UNSURE && axis.high > axis.low) { /* it may be anywhere */
+		low = fmin(low, axis.low);
+		high = fmax(high, axis.high);
+		margin = axis.full_turn ? BESIDE * (high - low) : 0;
+	}
 	*step = sweep_step(high - low + 2 * margin);
 	*from = fmax(floor((low - margin) / *step) * *step, 0);
 	*to = ceil((high + margin) / *step) * *step;

@@ -267,38 +267,56 @@ static double worth(const Correlation *k, int64_t i)
 
 /* ---- the best sum ---------------------------------------------------------------------------- */
 
+/* Sums that the best score may be away from the largest likeness: the worth grows with the overlap,
+ * and moves it. */
+enum { MOVED = 4 };
+
+/* The best sum, to fractions, where the likeness is largest beside the best score. */
+static double top_near(const double *likeness, int64_t count, int64_t best)
+{
+	int64_t at = best;
+	for (int i = 0; i < MOVED; i++)
+		if (at > 0 && likeness[at - 1] > likeness[at])
+			at--;
+		else if (at + 1 < count && likeness[at + 1] > likeness[at])
+			at++;
+	if (at == 0 || at == count - 1 || llabs(at - best) == MOVED)
+		return (double)best;
+	return (double)at + axis_top(likeness[at - 1], likeness[at], likeness[at + 1]);
+}
+
+/* Scores for parts [from, to) of the lines together; the best. */
+static int64_t take_scores(const Correlation *k, int64_t from, int64_t to)
+{
+	int64_t best = 0;
+	for (int64_t i = 0; i < k->count; i++) {
+		k->likeness[i] = likeness_of(k, i, from, to);
+		k->score[i] = worth(k, i) * k->likeness[i];
+		best = k->score[i] > k->score[best] ? i : best;
+	}
+	return best;
+}
+
 /* Standard error, from the best sums of the parts of the lines. */
-static double error_of(const Correlation *k, double *score)
+static double error_of(const Correlation *k)
 {
 	double columns[PARTS];
 	int64_t parts = min64(PARTS, k->lines);
 	for (int64_t part = 0; part < parts; part++) {
-		int64_t at = 1;
-		for (int64_t i = 0; i < k->count; i++)
-			score[i] = worth(k, i) * likeness_of(k, i, part, part + 1);
-		for (int64_t i = 1; i < k->count - 1; i++)
-			at = score[i] > score[at] ? i : at;
-		columns[part] =
-			0.5 * ((double)at + axis_top(score[at - 1], score[at], score[at + 1]));
+		int64_t best = take_scores(k, part, part + 1);
+		columns[part] = 0.5 * top_near(k->likeness, k->count, best);
 	}
 	return axis_error(columns, parts);
 }
 
 static void take_best(const Correlation *k, AxisAnswer *answer)
 {
-	int64_t best = 0, count = k->count;
 	double bin = (double)k->bin;
-	answer->error = bin * error_of(k, k->score);
-	for (int64_t i = 0; i < count; i++) {
-		k->likeness[i] = likeness_of(k, i, 0, PARTS);
-		k->score[i] = worth(k, i) * k->likeness[i];
-		best = k->score[i] > k->score[best] ? i : best;
-	}
+	answer->error = bin * error_of(k);
+	int64_t count = k->count, best = take_scores(k, 0, PARTS);
 	answer->at_edge = best == 0 || best == count - 1;
-	double top = answer->at_edge ? 0
-				     : axis_top(k->likeness[best - 1], k->likeness[best],
-					       k->likeness[best + 1]);
-	answer->column = 0.5 * ((double)(k->first + best) + top) * bin + 0.5 * (bin - 1);
+	double top = answer->at_edge ? (double)best : top_near(k->likeness, count, best);
+	answer->column = 0.5 * ((double)k->first + top) * bin + 0.5 * (bin - 1);
 	answer->confidence = fmax(k->likeness[best], 0) *
 			     axis_confidence(k->score, count, best, max64(k->columns / 50, 8));
 	axis_scores(answer, k->score, count, 0.5 * ((double)k->first * bin + bin - 1), 0.5 * bin);

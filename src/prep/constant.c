@@ -62,50 +62,88 @@ static void set_column(const tomos_array *a, int64_t row, int64_t column, float 
 		array_row(a, v, row)[column * a->stride[2]] = value;
 }
 
-/* Corrects a run; the columns of it that need it. */
-static int64_t repair_run(const tomos_array *a, const Run *run, const Range *ranges, float widest)
+static bool is_air(float value, float widest)
 {
-	int64_t n = a->shape[2], length = run->end - run->first, found = 0;
-	bool edge = run->first == 0 || run->end == n;
-	if (!edge && length > max64((int64_t)(WIDEST * (double)n), 1))
+	return fabsf(value) <= (float)DIFFERENT * widest;
+}
+
+/* Columns at the inner end of a run that reaches an edge that are the object: seen alike from all
+ * sides, as the rim of a cylinder is, they go over into the columns that vary without a jump, as
+ * those of a frame do not. */
+static int64_t object_columns(const Run *run, int64_t n, const Range *ranges, float widest)
+{
+	int64_t by = run->first == 0 ? -1 : 1, count = 0, length = run->end - run->first;
+	int64_t inner = by < 0 ? run->end - 1 : run->first;
+	if (length < 2 || length == n)
 		return 0;
-	if (!edge && run->some && fabsf(ranges[run->first].low) <= (float)DIFFERENT * widest)
+	const Range *next = &ranges[inner - by];
+	float value = ranges[inner].low, slope = 3 * fabsf(value - ranges[inner + by].low);
+	if (value < next->low - slope || value > next->high + slope)
 		return 0;
-	if (!edge && !run->only_look)
-		interpolate(a, run);
-	if (!edge)
-		return length;
-	float air = ranges[run->first == 0 ? run->end : run->first - 1].low;
-	for (int64_t c = run->first; c < run->end; c++) {
+	while (count < length && !is_air(ranges[inner + count * by].low, widest))
+		count++;
+	return count;
+}
+
+/* Those of a run at an edge that are neither air nor the object become air. */
+static int64_t repair_edge(const tomos_array *a, const Run *run, const Range *ranges, float widest,
+	ConstantColumns *all)
+{
+	int64_t n = a->shape[2], found = 0, object = object_columns(run, n, ranges, widest);
+	bool left = run->first == 0;
+	int64_t first = left ? run->first : run->first + object;
+	int64_t end = left ? run->end - object : run->end;
+	float air = ranges[left ? run->end : run->first - 1].low;
+	for (int64_t c = first; c < end; c++) {
 		float value = ranges[c].low; /* 0 is air, also beside a column that has none */
-		if (fminf(fabsf(value), fabsf(value - air)) <= (float)DIFFERENT * widest)
+		if (is_air(value, widest) || is_air(value - air, widest))
 			continue;
 		found++;
+		all->first = left ? c + 1 : all->first;
+		all->end = left ? all->end : min64(all->end, c);
 		if (!run->only_look)
 			set_column(a, run->row, c, air);
 	}
 	return found;
 }
 
-static int64_t repair_row(
+/* Corrects a run, and counts the columns of it that need it. */
+static void repair_run(const tomos_array *a, const Run *run, const Range *ranges, float widest,
+	ConstantColumns *all)
+{
+	int64_t n = a->shape[2], length = run->end - run->first;
+	if (run->first == 0 || run->end == n) {
+		all->edges += repair_edge(a, run, ranges, widest, all);
+		return;
+	}
+	if (length > max64((int64_t)(WIDEST * (double)n), 1) ||
+		(run->some && is_air(ranges[run->first].low, widest)))
+		return;
+	if (!run->only_look)
+		interpolate(a, run);
+	all->inside += length;
+}
+
+static ConstantColumns repair_row(
 	const tomos_array *a, int64_t row, Range *ranges, bool only_look, bool some)
 {
 	float widest = take_ranges(a, row, ranges), least = (float)CONSTANT * widest;
-	int64_t n = a->shape[2], found = 0;
+	int64_t n = a->shape[2];
+	ConstantColumns found = {.end = n};
 	if (!(widest > 0 && isfinite(widest)))
-		return 0;
+		return found;
 	for (int64_t c = 0; c < n; c++) {
 		Run run = {row, c, c, only_look, some};
 		while (run.end < n && ranges[run.end].high - ranges[run.end].low <= least)
 			run.end++;
 		if (run.end > run.first)
-			found += repair_run(a, &run, ranges, widest);
+			repair_run(a, &run, ranges, widest, &found);
 		c = run.end;
 	}
 	return found;
 }
 
-int64_t constant_columns(const tomos_array *data, int64_t row, float *scratch)
+ConstantColumns constant_columns(const tomos_array *data, int64_t row, float *scratch)
 {
 	return repair_row(data, row, (Range *)scratch, true, true);
 }
@@ -119,7 +157,8 @@ typedef struct {
 static void take_row(const void *user, int64_t row, float *scratch)
 {
 	Repair *job = *(Repair *const *)user;
-	int64_t found = repair_row(job->data, row, (Range *)scratch, job->only_look, false);
+	ConstantColumns all = repair_row(job->data, row, (Range *)scratch, job->only_look, false);
+	int64_t found = all.inside + all.edges;
 	int64_t most = atomic_load(&job->most);
 	while (found > most && !atomic_compare_exchange_weak(&job->most, &most, found))
 		;

@@ -7,7 +7,11 @@
 /* Replaces them. copy: the data then, to be freed with mem_free; NULL: there are none. most: the
  * largest number of such columns in a row. */
 tomos_status constant_repair(tomos_array *data, float **copy, int64_t *most);
-/* The number of them in one row; scratch: two floats for each column. */
-int64_t constant_columns(const tomos_array *data, int64_t row, float *scratch);
+/* How many there are in one row, between others and at the edges, beside the columns
+ * [first, end) in between. scratch: two floats for each column. */
+typedef struct {
+	int64_t inside, edges, first, end;
+} ConstantColumns;
+ConstantColumns constant_columns(const tomos_array *data, int64_t row, float *scratch);
 
 #endif

@@ -58,7 +58,7 @@ tomos_status report_add(tomos_prep_report *report, const tomos_prep_report *foun
 	sum.raised += found->raised;
 	sum.zingers += found->zingers;
 	sum.stripes += found->stripes;
-	sum.views += found->views;
+	sum.views = max64(sum.views, found->views); /* the same in each part of a scan */
 	return struct_give(report, &sum, "tomos_prep_report");
 }
 

@@ -35,6 +35,7 @@ static tomos_status take_prep(tomos_prepared *p, const tomos_job *job)
 		o->shift_y = p->shifts[1];
 		o->shift_x_count = o->shift_y_count = views;
 	}
+	TRY(prepared_dark_views(p, job));
 	const int64_t shape[3] = {p->info.views, p->info.rows, p->columns};
 	int64_t prepared[3];
 	TRY(tomos_prep_shape(o, shape, prepared));
@@ -112,10 +113,10 @@ done:
 	return status;
 }
 
-static bool has_step(const char *steps, const char *name)
+bool prepared_has_step(const tomos_prepared *p, const char *name)
 {
 	size_t length = strlen(name);
-	for (const char *at = steps; *at; at += strcspn(at, ","), at += *at == ',')
+	for (const char *at = p->prep.steps; *at; at += strcspn(at, ","), at += *at == ',')
 		if (strcspn(at, ",") == length && strncmp(at, name, length) == 0)
 			return true;
 	return false;
@@ -130,7 +131,7 @@ bool prepared_are_counts(const tomos_prepared *p)
 bool prepared_are_integrals(const tomos_prepared *p)
 {
 	bool lines = !prepared_are_counts(p) && strcmp(p->prep.quantity, "transmission") != 0;
-	return lines || has_step(p->prep.steps, "log");
+	return lines || prepared_has_step(p, "log");
 }
 
 /* Levels of ring removal by wavelets whose stripes are narrow beside the detector: at four times as
@@ -205,7 +206,7 @@ static tomos_status open_into(
 	TRY(scan_say_angle_unit(
 		p->scan, job)); /* before the search for the axis, which depends on them */
 	TRY(take_geometry(p, job, progress));
-	TRY(job->axis_later ? prepared_auto_check(p) : prepared_auto_find(p, progress));
+	TRY(job->axis_later ? prepared_auto_check(p) : prepared_auto_find(p, job, progress));
 	TRY(say_unusual(p, job));
 	TRY(say_setup(p, job));
 	return say_missing(p, job);
@@ -268,6 +269,7 @@ void tomos_prepared_close(tomos_prepared *p)
 	mem_free(p->shifts[0]);
 	mem_free(p->shifts[1]);
 	mem_free(p->flat_places);
+	mem_free(p->bad_views);
 	mem_free(p->note);
 	mem_free(p->warning);
 	mem_free(p->found);

@@ -71,12 +71,28 @@ static tomos_status find_scatter(tomos_prepared *p, const OneRow *one)
 		value, quality);
 }
 
-static tomos_status find_hardening(tomos_prepared *p, const OneRow *one)
+static bool is_identity(const double *polynomial)
+{
+	for (int i = 0; i < HARDENING_TERMS; i++)
+		if (polynomial[i] != (i == 0))
+			return false;
+	return true;
+}
+
+static tomos_status find_hardening(tomos_prepared *p, const OneRow *one, const tomos_job *job)
 {
 	const tomos_array data = tomos_array_of(one->data, one->scan->count, 1, one->scan->columns);
 	double quality[2];
 	char values[40 * HARDENING_TERMS] = "";
 	TRY(tomos_hardening_find(p->hardening, HARDENING_TERMS, quality, NULL, one->scan, &data));
+	if (is_identity(p->hardening)) {
+		TRY(job_warn(job,
+			"the option 'hardening' auto changes nothing: no correction that beam "
+			"hardening could need makes the object clearly more uniform; it does not "
+			"look like one material, or the beam does not harden"));
+		return note(
+			p, "hardening %s: deviation inside the object %.2f %%", "none", quality);
+	}
 	p->prep.hardening = p->hardening;
 	p->prep.hardening_count = HARDENING_TERMS;
 	for (int i = 0; i < HARDENING_TERMS; i++)
@@ -86,7 +102,8 @@ static tomos_status find_hardening(tomos_prepared *p, const OneRow *one)
 		quality);
 }
 
-tomos_status prepared_auto_find(tomos_prepared *p, const tomos_progress *progress)
+tomos_status prepared_auto_find(
+	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress)
 {
 	OneRow one = {.data = NULL};
 	tomos_status status = TOMOS_OK;
@@ -100,7 +117,7 @@ tomos_status prepared_auto_find(tomos_prepared *p, const tomos_progress *progres
 	}
 	if (p->find_hardening) {
 		TRY_OR_DONE(read_row(p, &one, progress));
-		TRY_OR_DONE(find_hardening(p, &one));
+		TRY_OR_DONE(find_hardening(p, &one, job));
 	}
 done:
 	mem_free(one.data);

@@ -9,6 +9,8 @@
 enum { AXIS_ROWS = 4 }; /* rows around the middle that are used to search for the axis */
 #define CONE_ROWS 0.03  /* of the columns: rows around the midplane of a cone beam */
 #define UNSURE 0.1      /* confidence */
+#define CONSTANT 1e-5   /* of the largest value: rows that vary less are the same everywhere */
+#define ROUNDING 1e-6   /* of line integrals made of counts */
 #define MOST_FLOATS ((int64_t)64 << 20)
 
 static bool is_parallel(const tomos_geometry *g)
@@ -188,6 +190,31 @@ static tomos_status read_rows(tomos_prepared *p, int64_t row, float *data, tomos
 	return TOMOS_OK;
 }
 
+/* Whether the rows show anything: those of an empty beam are the same everywhere. */
+static bool rows_vary(const tomos_prepared *p, const float *data, int64_t count)
+{
+	float low = data[0], high = data[0];
+	for (int64_t i = 1; i < count; i++) {
+		low = fminf(low, data[i]);
+		high = fmaxf(high, data[i]);
+	}
+	double rounding = prepared_are_counts(p) ? ROUNDING : 0; /* of logarithms near 0 */
+	double largest = fmax(fabs((double)low), fabs((double)high));
+	return (double)high - (double)low > fmax(rounding, CONSTANT * largest);
+}
+
+static tomos_status check_rows(
+	tomos_prepared *p, int64_t row, int64_t rows, const float *data, int64_t count)
+{
+	p->blank = !rows_vary(p, data, count);
+	if (!p->blank)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"'%s': there is nothing to find the axis from: rows %lld to %lld have the same "
+		"value in all columns and views, as without an object",
+		p->scan->path, (long long)(row * p->bin), (long long)((row + rows) * p->bin - 1));
+}
+
 /* The axis in rows that fit into memory together. */
 static tomos_status search_rows(tomos_prepared *p, tomos_backend *backend, int64_t row,
 	int64_t rows, tomos_axis *axis, const tomos_progress *progress)
@@ -200,6 +227,7 @@ static tomos_status search_rows(tomos_prepared *p, tomos_backend *backend, int64
 	TRY_OR_DONE(mem_alloc(&data, count, sizeof *data, "rows to find the axis in"));
 	tomos_array array = tomos_array_of(data, shape[0], rows, shape[2]);
 	TRY_OR_DONE(read_rows(p, row, data, &array, progress));
+	TRY_OR_DONE(check_rows(p, row, rows, data, count));
 	TRY_OR_DONE(search(p, backend, row, &array, axis, progress));
 done:
 	mem_free(data);
@@ -320,15 +348,16 @@ static tomos_status warn_doubt(tomos_prepared *p, const tomos_axis *axis)
 		list, p->scan->path, from, fmin(to, last), step);
 }
 
-/* Where the midplane of a cone beam is empty, rows further away show the axis. */
+/* Where the midplane of a cone beam is empty, rows further away show the axis. `status` is that of
+ * the search there. */
 static tomos_status search_wider(tomos_prepared *p, int64_t *row, int64_t *rows, tomos_axis *axis,
-	const tomos_progress *progress)
+	tomos_status status, const tomos_progress *progress)
 {
 	const tomos_geometry *g = p->geometry;
 	int64_t most = MOST_FLOATS / (g->count * g->columns) + 1, wide = min64(8 * *rows, most);
 	if (axis->confidence >= UNSURE || *rows >= g->rows || wide <= *rows ||
-		g->views[0].src[3] != TOMOS_POINT)
-		return TOMOS_OK;
+		g->views[0].src[3] != TOMOS_POINT || (status != TOMOS_OK && !p->blank))
+		return status;
 	int64_t reversed = axis->reversed;
 	*row = min64(max64(*row + *rows / 2 - wide / 2, 0), max64(p->geometry->rows - wide, 0));
 	*rows = min64(wide, p->geometry->rows);
@@ -344,9 +373,9 @@ static tomos_status say_found(tomos_prepared *p, int64_t row, int64_t rows, cons
 		snprintf(error, sizeof error, "standard error %.2g, ", axis->error);
 	TRY(warn_doubt(p, axis));
 	return mem_printf(&p->note,
-		"axis      column %.2f, found in rows %lld to %lld, %sconfidence %.2f%s",
+		"axis      column %.2f, found in rows %lld to %lld, %s%s (confidence %.2f)%s",
 		axis->column, (long long)(row * p->bin), (long long)((row + rows) * p->bin - 1),
-		error, axis->confidence,
+		error, p->warning ? "uncertain" : "certain", axis->confidence,
 		axis->reversed ? "; the angles are negated: rays measured from both sides agree "
 				 "for the opposite direction of rotation only (keep it with the "
 				 "option 'direction' given)"
@@ -362,18 +391,19 @@ static tomos_status say_not_found(tomos_prepared *p)
 		0.5 * (double)(p->info.columns - 1));
 }
 
-/* Searches for the axis in a few rows around the middle, and reports the result. A scan of point
- * sources in which no ray is measured twice has it in the middle, with a warning. */
+/* Searches for the axis in a few rows around the middle, and reports the result. An empty scan, or
+ * one of point sources in which no ray is measured twice, has it in the middle, with a warning. */
 static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
 {
 	int64_t rows, row;
 	tomos_axis axis = {.bytes = sizeof axis};
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
-	if (status == TOMOS_BAD_VALUE && !is_parallel(p->geometry) && p->axis.axis_range_count == 0)
+	status = search_wider(p, &row, &rows, &axis, status, progress);
+	bool middle = p->blank || (!is_parallel(p->geometry) && p->axis.axis_range_count == 0);
+	if (status == TOMOS_BAD_VALUE && middle)
 		return say_not_found(p);
 	TRY(status);
-	TRY(search_wider(p, &row, &rows, &axis, progress));
 	return say_found(p, row, rows, &axis);
 }
 

@@ -68,6 +68,8 @@ tomos_status run_probe(FileRun *whole, const char *stage, Slab *slabs, int64_t c
 	whole->analytic_rows = r.analytic_rows;
 	whole->truncated = r.truncated;
 	whole->compared_flats = r.compared_flats;
+	whole->compared_quantity = r.compared_quantity;
+	whole->compared_columns = r.compared_columns;
 	whole->iterative.probing = false;
 	TRY(status);
 	memcpy(window, r.window, sizeof r.window);

@@ -313,10 +313,10 @@ static tomos_status sum_integers(tomos_comm *comm, int64_t *const *values, int c
 static tomos_status sum_report(tomos_comm *comm, tomos_run_report *p)
 {
 	int64_t *const integers[] = {&p->slabs, &p->slices, &p->cut, &p->prep.repaired,
-		&p->prep.raised, &p->prep.zingers, &p->prep.stripes, &p->prep.views};
+		&p->prep.raised, &p->prep.zingers, &p->prep.stripes};
 	double sums[5] = {p->read_bytes, p->written_bytes, p->updates, comm->sent, comm->shared};
-	double longest[4] = {
-		p->read_seconds, p->compute_seconds, p->write_seconds, p->start_seconds};
+	double longest[5] = {p->read_seconds, p->compute_seconds, p->write_seconds,
+		p->start_seconds, (double)p->prep.views};
 	TRY(sum_integers(comm, integers, COUNT(integers)));
 	TRY(comm_sum(comm, sums, COUNT(sums)));
 	TRY(comm_largest(comm, longest, COUNT(longest)));
@@ -326,6 +326,7 @@ static tomos_status sum_report(tomos_comm *comm, tomos_run_report *p)
 	p->sent_bytes = sums[3], p->shared_bytes = sums[4];
 	p->read_seconds = longest[0], p->compute_seconds = longest[1];
 	p->write_seconds = longest[2], p->start_seconds = longest[3];
+	p->prep.views = (int64_t)longest[4]; /* all ranks have the same ones */
 	return TOMOS_OK;
 }
 

@@ -15,6 +15,7 @@ struct tomos_prepared {
 	tomos_prep_options prep;
 	tomos_reach reach;
 	double *shifts[2];             /* from the file, in `prep` */
+	int64_t *bad_views;            /* those of the job and those found, in `prep`; or NULL */
 	double *flat_places;           /* or NULL */
 	int64_t first_column, columns; /* of the scan's */
 	int64_t bin;                   /* rows of the scan for each prepared one */
@@ -26,6 +27,7 @@ struct tomos_prepared {
 	char unit[UNIT_NAME];          /* of lengths: "mm", "pixel", "": not known */
 	char *note;                    /* how the axis was found, or NULL */
 	char *warning;                 /* of an axis that is uncertain, or NULL */
+	bool blank;                    /* the rows to find the axis in show nothing */
 	tomos_axis searched;           /* what the last search found; bytes 0: there was none */
 	bool find_scatter, find_hardening;
 	double hardening[HARDENING_TERMS]; /* found, in `prep` */
@@ -47,11 +49,15 @@ tomos_status prepared_axis_known(
 /* Whether the data are line integrals after preparation. */
 bool prepared_are_counts(const tomos_prepared *p);
 bool prepared_are_integrals(const tomos_prepared *p);
+bool prepared_has_step(const tomos_prepared *p, const char *name);
+/* Finds views without light, and takes them for bad views, with a warning. */
+tomos_status prepared_dark_views(tomos_prepared *p, const tomos_job *job);
 /* The column of the scan that a column of the prepared data is. */
 double prepared_column(const tomos_prepared *p, double column);
 /* Options that are `auto`: removed at first, and found when geometry and axis are known. */
 void prepared_auto_begin(tomos_prepared *p);
-tomos_status prepared_auto_find(tomos_prepared *p, const tomos_progress *progress);
+tomos_status prepared_auto_find(
+	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress);
 /* One row of the prepared geometry, [view][column]. */
 tomos_status prepared_read_row(
 	tomos_prepared *p, int64_t row, float *data, const tomos_progress *progress);

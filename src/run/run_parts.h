@@ -102,7 +102,8 @@ typedef struct {
 	char by_why[256];          /* for this reason */
 	bool metal;                /* metal artefacts are reduced, in host memory */
 	bool truncated;            /* reported: the object is wider than the detector */
-	bool compared_flats;       /* with the projections, and reported where they are darker */
+	bool compared_flats;       /* with the projections, and reported where they do not fit */
+	bool compared_quantity;    /* with what line integrals are like, and reported if unlike */
 	bool compared_columns;     /* over the views, and reported where they do not vary */
 	bool stopped;              /* cancelled, with a whole iterate in the volume */
 	tomos_file *compare;       /* the volume that the result is compared with, or NULL */

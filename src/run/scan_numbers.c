@@ -91,11 +91,18 @@ static double span_of(const double *list, int64_t count)
 	return high - low;
 }
 
-/* Whether the range of angles is, to one step or two, half a turn or a whole one. */
-static bool covers_turns(double span, int64_t count, double turn)
+/* Whether the range of angles is half a turn or a whole one: that of an arc exactly, which is said
+ * in few digits; of a list, with or without the step after its last angle. */
+static bool covers_turns(double span, int64_t count, double turn, bool arc)
 {
-	double near = 1.5 * span / (double)max64(count - 1, 1);
-	return count > 8 && (fabs(span - 0.5 * turn) < near || fabs(span - turn) < near);
+	double step = arc ? 0 : span / (double)max64(count - 1, 1);
+	double near = arc ? 0.005 * span : fmax(0.05 * step, 0.001 * span);
+	for (int half = 0; half < 2 && count > 8; half++) {
+		double whole = half ? 0.5 * turn : turn;
+		if (fabs(span - whole) <= near || fabs(span + step - whole) <= near)
+			return true;
+	}
+	return false;
 }
 
 /* Angles without a unit are degrees, unless their range, to one step, is pi or 2 pi: then they are
@@ -103,7 +110,7 @@ static bool covers_turns(double span, int64_t count, double turn)
 static double unsaid_factor(const double *list, int64_t count)
 {
 	double span = span_of(list, count);
-	return covers_turns(span, count, 2 * PI) ? 1 : RADIANS;
+	return covers_turns(span, count, 2 * PI, false) ? 1 : RADIANS;
 }
 
 tomos_status scan_say_angle_unit(const tomos_scan *scan, const tomos_job *job)
@@ -116,12 +123,12 @@ tomos_status scan_say_angle_unit(const tomos_scan *scan, const tomos_job *job)
 		return TOMOS_OK;
 	int64_t count = list == scan->angles || even ? views : o->angles_count;
 	double span = even ? fabs(o->arc) : span_of(list, count);
-	if (covers_turns(span / RADIANS, count, 2 * PI))
+	if (covers_turns(span / RADIANS, count, 2 * PI, even))
 		return job_warn(job,
 			"the angles cover %.4g degrees: these look like radians that were given "
 			"as degrees",
 			span / RADIANS);
-	if (covers_turns(span, count, 360))
+	if (covers_turns(span, count, 360, even))
 		return job_warn(job,
 			"the angles cover %.4g turns: these look like degrees that were given as "
 			"radians",

@@ -1,5 +1,6 @@
 /* What the prepared rows of slabs say about the scan, reported once: objects wider than the
- * detector, flats that are darker than the projections, and columns that do not vary. */
+ * detector, flats that do not fit the views, numbers that are no line integrals, and columns that
+ * do not vary. */
 #include <string.h>
 #include "backend/backend.h"
 #include "prep/constant.h"
@@ -9,6 +10,12 @@
 #define MOST_VIEWS 0.05   /* of the views may have more */
 #define MOST_BEYOND 0.005 /* of the columns, that the object may go on */
 #define LEAST_MEAN -0.1   /* of line integrals; noise and a beam that changes have means near 0 */
+
+#define SAME 0.03       /* of the value at the edges: differences between columns of air */
+#define ALIKE 0.15      /* likewise: standard deviation over the views */
+#define MOST_OFFSET 0.5 /* of the largest value: line integrals of air beside wrong flats */
+#define LEAST_OFFSET 0.03
+#define COUNTS 20.0 /* the least that numbers of photons are taken to be */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
 
@@ -68,6 +75,52 @@ static Edges find_edges(const tomos_geometry *g, const float *rows, int64_t view
 	return e;
 }
 
+/* The value at the edges where all views show the same there, as they do where air is; NAN: they do
+ * not. */
+typedef struct {
+	double value, most, mean; /* at the edges; largest magnitude and mean of the rows */
+} Air;
+
+/* Means over the views of outer and inner columns at one side, and the deviation of the outer. */
+static void side_means(
+	const tomos_geometry *g, const float *rows, int64_t views, int side, double means[3])
+{
+	int64_t count = max64(1, min64(EDGE, g->columns / 64));
+	double squares = 0;
+	memset(means, 0, 3 * sizeof *means);
+	for (int64_t i = 0; i < views; i++) {
+		const float *row = rows + i * g->columns;
+		double outer = edge_mean(row, g->columns, side, 0, count);
+		means[0] += outer / (double)views;
+		means[1] += edge_mean(row, g->columns, side, count, count) / (double)views;
+		squares += outer * outer / (double)views;
+	}
+	means[2] = sqrt(fmax(squares - means[0] * means[0], 0));
+}
+
+static Air find_air(const tomos_geometry *g, const float *rows, int64_t views)
+{
+	Air air = {.value = NAN};
+	double numbers = (double)(views * g->columns), m[3], sum = 0, sides = 0;
+	for (int64_t i = 0; i < views * g->columns; i++) {
+		air.most = fmax(air.most, fabs((double)rows[i]));
+		air.mean += (double)rows[i] / numbers;
+	}
+	for (int side = 0; side < 2 && g->columns > 4 * EDGE; side++) {
+		if (!side_counts(g, side))
+			continue;
+		side_means(g, rows, views, side, m);
+		double size = fabs(m[0]);
+		if (fabs(m[1] - m[0]) > SAME * size || m[2] > ALIKE * size ||
+			(sides > 0 && fabs(m[0] - sum / sides) > ALIKE * size))
+			return air;
+		sum += m[0];
+		sides += 1;
+	}
+	air.value = sides > 0 ? sum / sides : NAN;
+	return air;
+}
+
 static tomos_status say(const FileRun *r, const Edges *e)
 {
 	double share = 100 * e->edge / e->most;
@@ -125,38 +178,74 @@ static tomos_status say_edges(FileRun *r, const float *rows, int64_t count)
 	return r->truncated ? say(r, &e) : TOMOS_OK;
 }
 
-/* Where projections are brighter than the flat field, the flats are not those of the scan. */
-static tomos_status say_bright(FileRun *r, const float *rows, int64_t count)
+/* Where air does not transmit 1, or projections are brighter than the flat field, the flats are not
+ * those of the scan. */
+static tomos_status say_flats(FileRun *r, const float *rows, int64_t count)
 {
-	int64_t numbers = count * r->prepared->geometry->columns;
-	double sum = 0;
-	for (int64_t i = 0; i < numbers; i++)
-		sum += (double)rows[i];
+	const tomos_geometry *g = r->prepared->geometry;
+	Air air = find_air(g, rows, count);
+	bool all = r->prepared->columns == r->prepared->info.columns;
+	double size = fabs(air.value);
 	r->compared_flats = true;
-	if (!(sum < LEAST_MEAN * (double)numbers))
+	if (all && size > LEAST_OFFSET && size > MOST_AT_EDGE * air.most &&
+		size < MOST_OFFSET * air.most) {
+		r->truncated = true; /* no more to be said about the edges */
+		return job_warn(r->job,
+			"at the edges, alike in all views, air transmits %.3g instead of 1: the "
+			"flats do not fit the views, so that values will be too %s; the option "
+			"'i0' auto takes the counts without an object from the views instead",
+			exp(-air.value), air.value > 0 ? "high" : "low");
+	}
+	if (!(air.mean < LEAST_MEAN))
 		return TOMOS_OK;
 	return job_warn(r->job,
 		"the projections are %.3g times as bright as the flats on average, so "
 		"that values will be too low; are the flats those of this scan?",
-		exp(-sum / (double)numbers));
+		exp(-air.mean));
 }
 
-/* Dead columns, and those behind a frame; ring removal replaces them. */
+/* Numbers that are largest in air are counts or transmissions. */
+static tomos_status say_quantity(FileRun *r, const float *rows, int64_t count)
+{
+	Air air = find_air(r->prepared->geometry, rows, count);
+	r->compared_quantity = true;
+	if (!(air.value > MOST_OFFSET * air.most) || !(air.mean < (1 - SAME) * air.value))
+		return TOMOS_OK;
+	r->truncated = r->compared_columns = true; /* these would be said of line integrals */
+	bool counts = air.value >= COUNTS;
+	return job_warn(r->job,
+		"the numbers are taken for line integrals but are largest beside the object (%.3g "
+		"there): these look like %s; give %s",
+		air.value, counts ? "counts" : "transmissions",
+		counts ? "the option 'flats', or the option 'i0'"
+		       : "the option 'quantity' transmission");
+}
+
+/* Dead columns, which ring removal replaces, and those behind a frame, which can be left out. */
 static tomos_status say_constant(FileRun *r, float *rows, int64_t count)
 {
-	int64_t columns = r->prepared->geometry->columns;
+	const tomos_prepared *p = r->prepared;
+	int64_t columns = p->geometry->columns;
 	const tomos_array array = tomos_array_of(rows, count, 1, columns);
 	float *scratch;
 	TRY(mem_alloc(&scratch, 2 * columns, sizeof *scratch, "ranges of columns"));
-	int64_t found = constant_columns(&array, 0, scratch);
+	ConstantColumns found = constant_columns(&array, 0, scratch);
 	mem_free(scratch);
 	r->compared_columns = true;
-	if (found == 0)
+	if (found.inside > 0)
+		TRY(job_warn(r->job,
+			"%lld of %lld columns %s the same value in %lld views (dead pixels) and "
+			"will make rings; the option 'rings' vo replaces them",
+			(long long)found.inside, (long long)columns,
+			found.inside == 1 ? "has" : "have", (long long)count));
+	if (found.edges == 0)
 		return TOMOS_OK;
 	return job_warn(r->job,
-		"%lld of %lld columns have the same value in %lld views (dead pixels, or a "
-		"frame) and will make rings; the option 'rings' vo replaces them",
-		(long long)found, (long long)columns, (long long)count);
+		"%lld of %lld columns, at the edges, %s the same value in %lld views (a frame) and "
+		"will make rings; the option 'columns' %lld:%lld leaves them out",
+		(long long)found.edges, (long long)columns, found.edges == 1 ? "has" : "have",
+		(long long)count, (long long)(p->first_column + found.first * p->bin),
+		(long long)(p->first_column + found.end * p->bin));
 }
 
 tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, int64_t lines)
@@ -169,15 +258,19 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 	bool flats = r->job->say && !r->compared_flats && r->prepared->info.flats > 0 &&
 		     prepared_are_counts(r->prepared) && prepared_are_integrals(r->prepared);
 	bool constant = r->job->say && !r->compared_columns;
-	if (!yes && !flats && !constant)
+	bool quantity = r->job->say && !r->compared_quantity && !prepared_are_counts(r->prepared) &&
+			strcmp(r->prepared->prep.quantity, "auto") == 0;
+	if (!yes && !flats && !constant && !quantity)
 		return TOMOS_OK;
 	TRY(mem_alloc(&rows, count * g->columns, sizeof *rows, "rows of some views"));
 	tomos_status status = take_rows(r, data, lines, slab->rows / 2, count, rows);
 	if (status == TOMOS_OK && flats)
-		status = say_bright(r, rows, count);
-	if (status == TOMOS_OK && yes)
+		status = say_flats(r, rows, count);
+	if (status == TOMOS_OK && quantity)
+		status = say_quantity(r, rows, count);
+	if (status == TOMOS_OK && yes && !r->truncated)
 		status = say_edges(r, rows, count);
-	if (status == TOMOS_OK && constant)
+	if (status == TOMOS_OK && constant && !r->compared_columns)
 		status = say_constant(r, rows, count);
 	mem_free(rows);
 	return status;

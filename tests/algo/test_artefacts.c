@@ -384,6 +384,26 @@ static void shell_is_no_metal(void **state)
 	tomos_geometry_free(scan);
 }
 
+/* Balls of several materials, in a beam that does not harden: nothing is corrected. */
+static void mixtures_stay(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		Lab l = lab_make("parallel");
+		tomos_phantom_options o = tomos_phantom_defaults();
+		tomos_phantom *balls;
+		double list[4], quality[2];
+		o.count = 15, o.radius = 100, o.value = 0.01, o.seed = (int64_t)seed;
+		OK(tomos_phantom_named(&balls, "random", &o));
+		OK(tomos_phantom_project(balls, l.scan, 1, &l.data));
+		OK(tomos_hardening_find(list, 4, quality, l.backend, l.scan, &l.data));
+		assert_true(list[0] == 1 && list[1] == 0 && list[2] == 0 && list[3] == 0);
+		assert_true(quality[0] > 0.05 && quality[1] == quality[0]);
+		tomos_phantom_free(balls);
+		lab_free(&l);
+	}
+}
+
 /* Without metal, and with a threshold above all values, nothing changes. */
 static void nothing_without_metal(void **state)
 {
@@ -409,5 +429,5 @@ static void nothing_without_metal(void **state)
 	T(objects_become_uniform), T(inserts_stay), T(wedges_make_proportional), T(wrong_wedges), \
 		T(scatter_is_found), T(scatter_is_subtracted), T(water_is_zero), \
 		T(metal_leaves_less), T(metal_is_no_cupping), T(shell_is_no_metal), \
-		T(nothing_without_metal)
+		T(mixtures_stay), T(nothing_without_metal)
 TEST_MAIN(TESTS, NULL, NULL)

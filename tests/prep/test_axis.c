@@ -106,6 +106,53 @@ static void test_error(void **state)
 	assert_true(said[2] > 25);
 }
 
+/* Half acquisition, without noise: fractions of a column, although wide overlaps are preferred to
+ * narrow ones. */
+static void test_half_fractions(void **state)
+{
+	static const double axes[] = {13.692, 14.2, 16.735, 20.1, 83.3};
+	tomos_phantom_options some = tomos_phantom_defaults();
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_phantom *phantom;
+	(void)state;
+	some.count = 12;
+	OK(tomos_phantom_named(&phantom, "random", &some));
+	for (int i = 0; i < COUNT(axes); i++) {
+		Scene s = scene_make(169, 2, 100, axes[i], 360, 80);
+		tomos_geometry *scan;
+		o.columns = 100, o.rows = 2, o.views = 169, o.arc = 2 * M_PI, o.pixel = 0.0118;
+		o.axis = &axes[i], o.axis_count = 1;
+		OK(tomos_geometry_make(&scan, &o));
+		OK(tomos_phantom_project(phantom, scan, 1, &s.array));
+		tomos_axis axis = find(&s, "auto");
+		assert_true(fabs(axis.column - s.axis) < 0.01 && axis.error < 0.02);
+		tomos_geometry_free(scan);
+		scene_free(&s);
+	}
+	tomos_phantom_free(phantom);
+}
+
+/* Where no place stands out, the slices to be compared have the axis anywhere. */
+static void test_doubt_is_wide(void **state)
+{
+	tomos_axis axis = {.bytes = sizeof axis,
+		.column = 32.5,
+		.confidence = 0.05,
+		.full_turn = 1,
+		.low = 2.76,
+		.high = 66.24,
+		.error = 0.2,
+		.pairs = 32.5,
+		.vo = NAN};
+	double from, to, step;
+	(void)state;
+	assert_int_equal(tomos_axis_doubt(&axis, &from, &to, &step), 1);
+	assert_true(from <= 1 && to >= 68 && step > 0);
+	axis.confidence = 0.5, axis.vo = 29;
+	assert_int_equal(tomos_axis_doubt(&axis, &from, &to, &step), 1);
+	assert_true(from > 20 && from < 29 && to > 32.5 && to < 45);
+}
+
 /* Half a turn, with noise of 5 % of the largest value. */
 static Scene noisy_scene(int64_t views, int64_t rows, double axis, double radius)
 {
@@ -404,8 +451,8 @@ static void test_memory(void **state)
 }
 
 #define TESTS(T) \
-	T(test_simulated), T(test_methods), T(test_error), T(test_error_one_row), \
-		T(test_error_together), T(test_noisy), T(test_large), T(test_strong_rings), \
-		T(test_doubt), T(test_range), T(test_ranges), T(test_tooth), T(test_wire), \
-		T(test_rejected), T(test_memory)
+	T(test_simulated), T(test_half_fractions), T(test_doubt_is_wide), T(test_methods), \
+		T(test_error), T(test_error_one_row), T(test_error_together), T(test_noisy), \
+		T(test_large), T(test_strong_rings), T(test_doubt), T(test_range), T(test_ranges), \
+		T(test_tooth), T(test_wire), T(test_rejected), T(test_memory)
 TEST_MAIN(TESTS, NULL, NULL)

@@ -286,7 +286,7 @@ static tomos_status run_work(tomos_backend *b, PrepWork *w, const PrepSlab *slab
 		.scratch = binned + l.binned,
 		.rows = (int32_t *)(void *)list};
 	TRY(run_steps(b, &r));
-	w->bad_views += w->spec.bad_count;
+	w->bad_views = w->spec.bad_count;
 	return in_result ? TOMOS_OK : hand_over(b, w, &r.data, slab);
 }
 
@@ -299,7 +299,7 @@ static tomos_status report_work(tomos_backend *b, PrepWork *w, tomos_prep_report
 	report->raised += (int64_t)found[FOUND_RAISED];
 	report->zingers += (int64_t)found[FOUND_ZINGERS];
 	report->stripes += (int64_t)found[FOUND_STRIPES];
-	report->views += w->bad_views;
+	report->views = max64(report->views, w->bad_views); /* the same in each part */
 	w->bad_views = 0;
 	return TOMOS_OK;
 }

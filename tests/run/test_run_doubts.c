@@ -1,0 +1,273 @@
+/* What runs find wrong with a scan, and say: views without light, flats of another scan, counts
+ * that are taken for line integrals, dead columns and frames, empty beams, angles in another
+ * unit. */
+#include "work.h"
+
+static float integrals[COUNT_ALL], counts[COUNT_ALL];
+
+/* The scan with its counts times `light` and view `black` without light (-1: none). */
+static void write_counts(const char *name, float light, int64_t black)
+{
+	static float flats[2 * ROWS * COLUMNS];
+	ball_integrals(integrals);
+	for (int64_t i = 0; i < COUNT_ALL; i++) {
+		bool none = i / (ROWS * COLUMNS) == black;
+		counts[i] = none ? 0 : light * 1000 * expf(-integrals[i]);
+		flats[i % (2 * ROWS * COLUMNS)] = 1000;
+	}
+	for (int i = 0; i < VIEWS; i++)
+		theta[i] = 180.0 * i / VIEWS;
+	hid_t file = h5_new(at(name));
+	h5_put(file, "exchange/data", H5T_NATIVE_FLOAT, 3, (hsize_t[]){VIEWS, ROWS, COLUMNS},
+		counts);
+	h5_put(file, "exchange/data_white", H5T_NATIVE_FLOAT, 3, (hsize_t[]){2, ROWS, COLUMNS},
+		flats);
+	h5_put_list(file, "exchange/theta", theta, VIEWS);
+	H5Fclose(file);
+}
+
+static void write_views(const char *name, const float *data, int64_t views)
+{
+	const int64_t shape[3] = {views, ROWS, COLUMNS};
+	tomos_file_options o = tomos_file_defaults();
+	tomos_file *file;
+	o.overwrite = 1;
+	assert_ok(tomos_file_create(&file, at(name), TOMOS_PROJECTIONS, shape, &o));
+	assert_ok(tomos_file_write(file, 0, views, data));
+	assert_ok(tomos_file_commit(file));
+	tomos_file_close(file);
+}
+
+/* Runs the scan and returns what was said. */
+static const char *run_scan(Work *w, const char *scan)
+{
+	snprintf(w->path, sizeof w->path, "%s", at(scan));
+	w->file.overwrite = 1;
+	w->said[0] = 0;
+	assert_ok(tomos_run(&w->job, NULL));
+	return w->said;
+}
+
+static void says(const char *said, const char *what)
+{
+	if (!strstr(said, what))
+		print_message("'%s' is not in: %s\n", what, said);
+	assert_non_null(strstr(said, what));
+}
+
+static void says_no(const char *said, const char *what)
+{
+	if (strstr(said, what))
+		print_message("'%s' is in: %s\n", what, said);
+	assert_null(strstr(said, what));
+}
+
+/* ---- views without light --------------------------------------------------------------------- */
+
+static void black_views_are_bad(void **state)
+{
+	static const int64_t bad[] = {40};
+	Work w, named;
+	(void)state;
+	write_counts("black.h5", 1, 40);
+	work_init(&named, "named.npy");
+	named.run.memory = few_at_a_time;
+	named.prep.bad_views = bad;
+	named.prep.bad_views_count = 1;
+	says_no(run_scan(&named, "black.h5"), "no light:");
+	assert_true(named.report.slabs > 1);
+	assert_int_equal(named.report.prep.views, 1); /* not one of each slab */
+	work_init(&w, "black.npy");
+	says(run_scan(&w, "black.h5"), "1 view has no light: 40 (");
+	assert_int_equal(w.report.prep.views, 1);
+	assert_same_file(w.output, named.output);
+}
+
+/* A plate wider than the detector: the more of it a view looks through, the darker it is. */
+static void write_plate(const char *name)
+{
+	write_counts(name, 1, -1);
+	for (int64_t i = 0; i < COUNT_ALL; i++) {
+		double angle = M_PI * (double)(i / (ROWS * COLUMNS)) / VIEWS;
+		counts[i] = (float)(1000 * exp(-0.5 / fmax(fabs(sin(angle - 1)), 1e-3)));
+	}
+	hid_t file = H5Fopen(at(name), H5F_ACC_RDWR, H5P_DEFAULT);
+	hid_t data = H5Dopen2(file, "exchange/data", H5P_DEFAULT);
+	assert_true(H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, counts) >= 0);
+	H5Dclose(data);
+	H5Fclose(file);
+}
+
+static void other_views_stay(void **state)
+{
+	Work w;
+	(void)state;
+	write_counts("light.h5", 1, -1);
+	work_init(&w, "light.npy");
+	says_no(run_scan(&w, "light.h5"), "no light:");
+	assert_int_equal(w.report.prep.views, 0);
+	write_plate("plate.h5");
+	work_init(&w, "plate.npy");
+	says_no(run_scan(&w, "plate.h5"), "no light:");
+	write_counts("black.h5", 1, 40);
+	work_init(&w, "light.npy");
+	w.prep.steps = "normalize,log";
+	says_no(run_scan(&w, "black.h5"), "no light:");
+}
+
+/* ---- flats and quantities -------------------------------------------------------------------- */
+
+static void flats_that_do_not_fit(void **state)
+{
+	tomos_source_options source = tomos_source_defaults();
+	tomos_analytic_options padded = tomos_analytic_defaults();
+	Work w;
+	(void)state;
+	write_counts("dim.h5", 0.85F, -1);
+	for (int i = 0; i < 2; i++) {
+		work_init(&w, "dim.npy");
+		padded.padding = i ? "ellipse" : "zero";
+		w.job.analytic = &padded;
+		const char *said = run_scan(&w, "dim.h5");
+		says(said, "air transmits 0.85 instead of 1");
+		says(said, "'i0' auto");
+		says_no(said, "wider than the detector");
+	}
+	source.i0 = "auto";
+	w.job.source = &source;
+	says_no(run_scan(&w, "dim.h5"), "air transmits");
+}
+
+static void numbers_that_are_no_integrals(void **state)
+{
+	static float other[COUNT_ALL];
+	Work w;
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		ball_integrals(integrals);
+		for (int64_t k = 0; k < COUNT_ALL; k++)
+			other[k] = i == 2 ? integrals[k] : (i ? 1 : 4e4F) * expf(-integrals[k]);
+		write_views("numbers.npy", other, VIEWS);
+		work_init(&w, "numbers_volume.npy");
+		w.scan.arc = M_PI;
+		const char *said = run_scan(&w, "numbers.npy");
+		if (i == 2) {
+			says_no(said, "look like");
+			continue;
+		}
+		says(said, i ? "look like transmissions; give the option 'quantity' transmission"
+			     : "look like counts; give the option 'flats', or the option 'i0'");
+		says_no(said, "wider than the detector");
+		says_no(said, "same value");
+	}
+}
+
+/* Two materials in a beam that does not harden are left as they are. */
+static void mixtures_are_not_corrected(void **state)
+{
+	static const double automatic = NAN;
+	const tomos_ellipsoid solids[] = {{{0, 0, 0}, {0.4, 0.4, INFINITY}, {0, 0, 0}, 0.8},
+		{{0, 0, 0}, {0.2, 0.2, INFINITY}, {0, 0, 0}, 0.3}};
+	Work w[2];
+	(void)state;
+	project_solids(integrals, (int64_t[]){VIEWS, ROWS, COLUMNS}, PIXEL_UM * 1e-3, AXIS,
+		(Solids){solids, 2}, 1);
+	write_views("mixture.npy", integrals, VIEWS);
+	for (int i = 0; i < 2; i++) {
+		work_init(&w[i], i ? "mixture_auto.npy" : "mixture_plain.npy");
+		w[i].scan.arc = M_PI;
+		w[i].prep.hardening = i ? &automatic : NULL;
+		w[i].prep.hardening_count = i;
+		const char *said = run_scan(&w[i], "mixture.npy");
+		(i ? says : says_no)(said, "does not look like one material");
+	}
+	assert_same_file(w[0].output, w[1].output);
+}
+
+/* ---- columns --------------------------------------------------------------------------------- */
+
+/* A cylinder on the axis looks the same from all sides, but where an insert is. */
+static void cylinders_are_no_frames(void **state)
+{
+	const tomos_ellipsoid solids[] = {{{0, 0, 0}, {0.4, 0.4, INFINITY}, {0, 0, 0}, 0.8},
+		{{0.1, 0, 0}, {0.05, 0.05, INFINITY}, {0, 0, 0}, 0.5}};
+	Work w;
+	(void)state;
+	project_solids(integrals, (int64_t[]){VIEWS, ROWS, COLUMNS}, PIXEL_UM * 1e-3, AXIS,
+		(Solids){solids, 2}, 1);
+	for (int i = 0; i < 3; i++) {
+		for (int64_t k = 0; i > 0 && k < COUNT_ALL; k++)
+			if (i == 1 ? k % COLUMNS < 3 : k % COLUMNS == 26)
+				integrals[k] = 3;
+			else if (i == 2 && k % COLUMNS < 3)
+				integrals[k] = 0;
+		write_views("cylinder.npy", integrals, VIEWS);
+		work_init(&w, "cylinder_volume.npy");
+		w.scan.arc = M_PI;
+		const char *said = run_scan(&w, "cylinder.npy");
+		if (i == 0)
+			says_no(said, "same value");
+		if (i == 1) {
+			says(said, "3 of 48 columns, at the edges, have the same value");
+			says(said, "'columns' 3:48 leaves them out");
+		}
+		if (i == 2)
+			says(said, "1 of 48 columns has the same value");
+	}
+}
+
+/* ---- the axis and the angles ----------------------------------------------------------------- */
+
+static void empty_beams_have_no_axis(void **state)
+{
+	Work w;
+	(void)state;
+	write_counts("empty.h5", 1, -1);
+	hid_t file = H5Fopen(at("empty.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+	hid_t data = H5Dopen2(file, "exchange/data", H5P_DEFAULT);
+	for (int64_t i = 0; i < COUNT_ALL; i++)
+		counts[i] = 997;
+	assert_true(H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, counts) >= 0);
+	H5Dclose(data);
+	H5Fclose(file);
+	work_init(&w, "empty_volume.npy");
+	w.scan.axis = NULL;
+	w.scan.axis_count = 0;
+	const char *said = run_scan(&w, "empty.h5");
+	says(said, "there is nothing to find the axis from");
+	says_no(said, "confidence");
+}
+
+static void found_axes_have_a_word(void **state)
+{
+	Work w;
+	(void)state;
+	write_counts("light.h5", 1, -1);
+	work_init(&w, "light.npy");
+	w.scan.axis = NULL;
+	w.scan.axis_count = 0;
+	says(run_scan(&w, "light.h5"), ", certain (confidence ");
+}
+
+/* Few views over 6 degrees are not 2 pi that were given as degrees. */
+static void short_arcs_are_degrees(void **state)
+{
+	static const double arcs[] = {6, 6.2832, 3.14, 3.3}, degree = M_PI / 180;
+	(void)state;
+	ball_integrals(integrals);
+	write_views("few.npy", integrals, 20);
+	for (int i = 0; i < 4; i++) {
+		Work w;
+		work_init(&w, "few_volume.npy");
+		w.scan.arc = arcs[i] * degree;
+		const char *said = run_scan(&w, "few.npy");
+		(i == 1 || i == 2 ? says : says_no)(said, "look like radians");
+	}
+}
+
+#define TESTS(T) \
+	T(black_views_are_bad), T(other_views_stay), T(flats_that_do_not_fit), \
+		T(numbers_that_are_no_integrals), T(mixtures_are_not_corrected), \
+		T(cylinders_are_no_frames), T(empty_beams_have_no_axis), \
+		T(found_axes_have_a_word), T(short_arcs_are_degrees)
+TEST_MAIN(TESTS, make_scan, scratch_remove)
