@@ -142,6 +142,10 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 	if (axis->reversed)
 		note("rays measured from both sides agree for the opposite direction of "
 		     "rotation only: the angles are negated (--direction given keeps them)");
+	if (axis->contradicted)
+		warn("rays measured from both sides agree for the opposite direction of rotation "
+		     "only, which the scanner's file contradicts: its angles are kept "
+		     "(--direction auto negates them)");
 	say_opinion("pairs", axis->pairs);
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);

@@ -270,16 +270,32 @@ static tomos_status name_range(const tomos_prepared *p, const tomos_axis *axis, 
 		why, p->axis_range[0], p->axis_range[1]);
 }
 
+static tomos_status search_any(tomos_prepared *p, tomos_backend *backend, int64_t row, int64_t rows,
+	tomos_axis *axis, const tomos_progress *progress)
+{
+	tomos_status status = is_tilted(p->geometry)
+				      ? search_sums(p, backend, axis, progress)
+				      : search_rows(p, backend, row, rows, axis, progress);
+	return name_range(p, axis, status);
+}
+
+/* A direction that the scanner's file says is kept, whatever the rays say. */
 tomos_status tomos_prepared_axis(tomos_prepared *p, tomos_backend *backend, int64_t row,
 	int64_t rows, tomos_axis *axis, const tomos_progress *progress)
 {
 	tomos_axis found = {.bytes = sizeof found};
 	TRY(struct_give(axis, &found, "tomos_axis"));
 	TRY(check_range(p));
-	tomos_status status = is_tilted(p->geometry)
-				      ? search_sums(p, backend, &found, progress)
-				      : search_rows(p, backend, row, rows, &found, progress);
-	TRY(name_range(p, &found, status));
+	TRY(search_any(p, backend, row, rows, &found, progress));
+	if (found.reversed && p->keeps_direction) {
+		bool sure = found.confidence >= UNSURE;
+		tomos_axis_options asked = p->axis;
+		p->axis.direction = "given";
+		tomos_status status = search_any(p, backend, row, rows, &found, progress);
+		p->axis = asked;
+		TRY(status);
+		found.contradicted = sure;
+	}
 	TRY(move_axis(p, found.column, found.reversed));
 	in_columns_of_scan(p, &found);
 	p->searched = found;
@@ -291,6 +307,15 @@ int tomos_prepared_searched(const tomos_prepared *p, tomos_axis *axis)
 	return p->searched.bytes > 0 && struct_give(axis, &p->searched, "tomos_axis") == TOMOS_OK;
 }
 
+static tomos_status warn_contradicted(tomos_prepared *p)
+{
+	return mem_printf(&p->warning,
+		"rays measured from both sides agree only for the direction of rotation opposite "
+		"to that of '%s', which is kept: the volume will be blurred; the option "
+		"'direction' auto negates the angles, 'flip' columns mirrors the frames",
+		p->scan->path);
+}
+
 /* What to do about a result that is not certain. */
 static tomos_status warn_doubt(tomos_prepared *p, const tomos_axis *axis)
 {
@@ -298,6 +323,8 @@ static tomos_status warn_doubt(tomos_prepared *p, const tomos_axis *axis)
 	static const char *const names[] = {"pairs", "vo", "sharpness"};
 	double from, to, step, last = (double)(p->info.columns - 1);
 	char list[120] = "";
+	if (axis->contradicted)
+		return warn_contradicted(p);
 	if (!tomos_axis_doubt(axis, &from, &to, &step))
 		return TOMOS_OK;
 	for (int i = 0; i < COUNT(results); i++)
@@ -326,7 +353,7 @@ static tomos_status search_wider(tomos_prepared *p, int64_t *row, int64_t *rows,
 {
 	const tomos_geometry *g = p->geometry;
 	int64_t most = MOST_FLOATS / (g->count * g->columns) + 1, wide = min64(8 * *rows, most);
-	if (axis->confidence >= UNSURE || *rows >= g->rows || wide <= *rows ||
+	if (axis->confidence >= UNSURE || axis->contradicted || *rows >= g->rows || wide <= *rows ||
 		g->views[0].src[3] != TOMOS_POINT)
 		return TOMOS_OK;
 	int64_t reversed = axis->reversed;
@@ -377,28 +404,30 @@ static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
 	return say_found(p, row, rows, &axis);
 }
 
-/* Whether the direction of rotation is known: from views, from the file, or from the user. */
-static bool direction_known(const tomos_prepared *p, const tomos_job *job)
-{
-	const ScanSetup *setup = &p->scan->setup;
-	bool reversed = job->geometry && job->geometry->reverse;
-	return reversed || job->views || p->scan->geometry ||
-	       (setup->geometry && setup->direction_known);
-}
-
 static tomos_status take_options(tomos_prepared *p, const tomos_job *job)
 {
+	const ScanSetup *setup = &p->scan->setup;
+	bool user = (job->geometry && job->geometry->reverse) || job->views || p->scan->geometry;
 	p->axis = tomos_axis_defaults();
 	TRY(options_take(&p->axis, job->axis, "axis"));
 	if (p->axis.axis_range_count == 2)
 		memcpy(p->axis_range, p->axis.axis_range, sizeof p->axis_range);
-	if (direction_known(p, job) && strcmp(p->axis.direction, "auto") == 0)
+	bool checks = strcmp(p->axis.direction, "check") == 0;
+	if (checks && user)
 		p->axis.direction = "given";
+	p->keeps_direction = checks && !user && setup->geometry && setup->direction_known;
 	return TOMOS_OK;
 }
 
-/* The axis is given, but not the direction: the rays decide that alone. open: the scanner's file
- * says so; else angles are kept where rays are not sure, or none is measured from both sides. */
+static tomos_status say_no_direction(tomos_prepared *p)
+{
+	return mem_printf(&p->warning,
+		"the direction of rotation could not be found (%.300s): it is that of the angles",
+		tomos_message());
+}
+
+/* The axis is given: the rays decide the direction alone. open: the scanner's file leaves it so; else
+ * angles are kept where rays are not sure, or none is measured from both sides. */
 static tomos_status find_direction(tomos_prepared *p, bool open, const tomos_progress *progress)
 {
 	tomos_axis axis = {.bytes = sizeof axis};
@@ -410,11 +439,13 @@ static tomos_status find_direction(tomos_prepared *p, bool open, const tomos_pro
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
 	if (!open && (status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED))
-		return TOMOS_OK;
+		return strcmp(p->axis.direction, "auto") == 0 ? say_no_direction(p) : TOMOS_OK;
 	TRY(status);
 	bool sure = axis.confidence >= UNSURE;
 	TRY(move_axis(p, column, axis.reversed && !sure && !open));
 	p->searched.bytes = 0;
+	if (axis.contradicted)
+		return warn_contradicted(p);
 	if (!open && !(sure && axis.reversed))
 		return TOMOS_OK;
 	if (!sure)
@@ -449,8 +480,8 @@ tomos_status prepared_axis_known(
 		return said ? TOMOS_OK : say_middle(p, job);
 	if (!said)
 		return find_axis(p, progress);
-	if (direction_known(p, job) || strcmp(p->axis.direction, "given") == 0 ||
-		!view_has_source(&p->geometry->views[0]))
+	if (strcmp(p->axis.direction, "given") == 0 || !view_has_source(&p->geometry->views[0]))
 		return TOMOS_OK;
-	return find_direction(p, p->scan->setup.geometry, progress);
+	return find_direction(
+		p, p->scan->setup.geometry && !p->scan->setup.direction_known, progress);
 }
