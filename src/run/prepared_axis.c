@@ -312,7 +312,8 @@ static tomos_status warn_contradicted(tomos_prepared *p)
 	return mem_printf(&p->warning,
 		"rays measured from both sides agree only for the direction of rotation opposite "
 		"to that of '%s', which is kept: the volume will be blurred; the option "
-		"'direction' auto negates the angles, 'flip' columns mirrors the frames",
+		"'direction' auto negates the angles, and the option 'flip' columns mirrors the "
+		"frames",
 		p->scan->path);
 }
 
@@ -468,20 +469,42 @@ static tomos_status say_middle(tomos_prepared *p, const tomos_job *job)
 		0.5 * (double)(p->info.columns - 1));
 }
 
+/* An axis that the scanner's file says, before what was found of the direction. */
+static tomos_status say_axis_of_file(tomos_prepared *p)
+{
+	char *direction = p->note;
+	p->note = NULL;
+	tomos_status status = mem_printf(&p->note, "axis      column %.2f, from '%s'%s%s",
+		p->scan->setup.axis, p->scan->path, direction ? "; " : "",
+		direction ? direction : "");
+	mem_free(direction);
+	return status;
+}
+
+static tomos_status known_axis(tomos_prepared *p, const tomos_job *job, bool said, bool of_file,
+	const tomos_progress *progress)
+{
+	const ScanSetup *setup = &p->scan->setup;
+	bool point = view_has_source(&p->geometry->views[0]);
+	if (!is_circle(p->geometry))
+		return said ? TOMOS_OK : say_middle(p, job);
+	p->decided = !said;
+	if (!said)
+		return find_axis(p, progress);
+	if (point && strcmp(p->axis.direction, "given") != 0) {
+		TRY(find_direction(p, setup->geometry && !setup->direction_known, progress));
+		p->decided = p->note != NULL;
+	}
+	return of_file ? say_axis_of_file(p) : TOMOS_OK;
+}
+
 tomos_status prepared_axis_known(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress)
 {
-	bool said = job->views || p->scan->geometry || (job->geometry && job->geometry->axis) ||
-		    scan_axis_known(p->scan);
+	bool given = job->views || p->scan->geometry || (job->geometry && job->geometry->axis);
+	bool of_file = !given && scan_axis_known(p->scan);
 	TRY(take_options(p, job));
 	if (job->axis_later)
 		return TOMOS_OK;
-	if (!is_circle(p->geometry))
-		return said ? TOMOS_OK : say_middle(p, job);
-	if (!said)
-		return find_axis(p, progress);
-	if (strcmp(p->axis.direction, "given") == 0 || !view_has_source(&p->geometry->views[0]))
-		return TOMOS_OK;
-	return find_direction(
-		p, p->scan->setup.geometry && !p->scan->setup.direction_known, progress);
+	return known_axis(p, job, given || of_file, of_file, progress);
 }

@@ -32,6 +32,7 @@ struct tomos_prepared {
 	char *found;                       /* what was, in lines, or NULL */
 	tomos_axis_options axis;           /* the list it points to is the caller's: */
 	double axis_range[2];
+	bool decided;         /* the direction was searched for */
 	bool keeps_direction; /* that of the scanner's file, with a warning if rays contradict it */
 };
 

@@ -5,6 +5,8 @@
 typedef struct {
 	double first, step, object, detector[2], roll, tilt;
 	bool older, unsaid; /* older keys; the axis is to be searched for */
+	bool both;          /* the newer keys are there as well and 0 */
+	int fewer;          /* views than there are files */
 } Case;
 
 static void put_xtekct(const char *path, const Case *c, const Lab *lab)
@@ -13,8 +15,9 @@ static void put_xtekct(const char *path, const Case *c, const Lab *lab)
 	double height = 0.5 * (double)lab->rows * tan(-c->roll * M_PI / 180);
 	if (c->older)
 		snprintf(axis, sizeof axis,
-			"CentreOfRotationTop=%.9g\r\nCentreOfRotationBottom=%.9g\r\n",
-			c->object * 2.5 + 0.5 * height, c->object * 2.5 - 0.5 * height);
+			"CentreOfRotationTop=%.9g\r\nCentreOfRotationBottom=%.9g\r\n%s",
+			c->object * 2.5 + 0.5 * height, c->object * 2.5 - 0.5 * height,
+			c->both ? "ObjectOffsetX=0\r\nObjectRoll=0\r\n" : "");
 	else
 		snprintf(axis, sizeof axis,
 			"ObjectOffsetX=%.9g\r\nObjectRoll=%.9g\r\nObjectTilt=%.9g\r\n"
@@ -27,7 +30,8 @@ static void put_xtekct(const char *path, const Case *c, const Lab *lab)
 		"Projections=%d\r\nAngularStep=%.9g\r\nInitialAngle=%.9g\r\nWhiteLevel=60000\r\n"
 		"AutomaticCentreOfRotation=%d\r\nInputFolderName=\r\nInputSeparator=_\r\n"
 		"[Xrays]\r\nXraykV=120\r\n",
-		LAB_COLUMNS, LAB_ROWS, c->detector[0], c->detector[1], axis, LAB_VIEWS, c->step,
+		LAB_COLUMNS, LAB_ROWS, c->detector[0], c->detector[1], axis, LAB_VIEWS - c->fewer,
+		c->step,
 		c->first, c->unsaid);
 	put_words(path, text);
 }
@@ -73,6 +77,7 @@ static void test_axes(void **state)
 	(void)state;
 	check(&(Case){.step = 2, .object = 0.2, .roll = 0.5});
 	check(&(Case){.step = 2, .object = -0.2, .roll = -0.6, .older = true});
+	check(&(Case){.step = 2, .object = -0.2, .roll = -0.6, .older = true, .both = true});
 	check(&(Case){.step = -2, .roll = 0.4, .tilt = -0.5});
 }
 
@@ -173,6 +178,35 @@ static void test_contradicted(void **state)
 	tomos_prepared_close(p);
 }
 
+typedef struct {
+	char text[4000];
+} Lines;
+
+static void keep_line(void *user, tomos_level level, const char *line)
+{
+	Lines *lines = user;
+	size_t length = strlen(lines->text);
+	(void)level;
+	snprintf(lines->text + length, sizeof lines->text - length, "%s\n", line);
+}
+
+/* What is unexpected in the file is said: fewer views than files; and where the axis is from. */
+static void test_said(void **state)
+{
+	Lines lines = {""};
+	tomos_prepared *p;
+	(void)state;
+	put_scan(&(Case){.step = 2, .fewer = 30});
+	const tomos_job job = {.bytes = sizeof job,
+		.scan = at("part.xtekct"),
+		.say = keep_line,
+		.user = &lines};
+	assert_ok(tomos_prepared_open(&p, &job, NULL));
+	assert_non_null(strstr(lines.text, "the first 150 of 180 frames are used"));
+	assert_non_null(strstr(tomos_prepared_note(p), "axis      column 39.50, from"));
+	tomos_prepared_close(p);
+}
+
 /* An option that the file makes superfluous is an error. */
 static void test_no_effect(void **state)
 {
@@ -231,5 +265,5 @@ static void test_flip(void **state)
 
 #define TESTS(T) \
 	T(test_directions_and_offsets), T(test_axes), T(test_rejections), T(test_options), \
-		T(test_contradicted), T(test_no_effect), T(test_flip)
+		T(test_contradicted), T(test_no_effect), T(test_said), T(test_flip)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)
