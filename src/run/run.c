@@ -299,6 +299,8 @@ static tomos_status execute(FileRun *r)
 	if (status == TOMOS_OK)
 		status = reconstruct_all(r);
 	if (status == TOMOS_OK)
+		status = run_agree(r, output_put_iterations(r));
+	if (status == TOMOS_OK)
 		status = run_commit(r);
 	r->report->complete = status == TOMOS_OK;
 	close_output(r, status);

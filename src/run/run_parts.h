@@ -179,6 +179,7 @@ tomos_status run_identity(const FileRun *run, Identity *identity);
  * for large files is allocated meanwhile. */
 tomos_status output_begin_early(FileRun *run);
 tomos_status output_create(FileRun *run);         /* by one process, or rank 0 */
+tomos_status output_put_iterations(const FileRun *run); /* by all ranks, before the commit */
 tomos_status output_put_grid(const FileRun *run); /* with the units */
 /* Compares the output with the volume that the job names, slab by slab; the result is in the
  * report. */
