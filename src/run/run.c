@@ -293,11 +293,37 @@ static tomos_status show_complete(FileRun *r, tomos_status status)
 	return status == TOMOS_OK ? TOMOS_OK : fail(status, "%s", reason);
 }
 
+/* The metal of all slabs. */
+static tomos_status say_metal(FileRun *r)
+{
+	const MetalFound *m = &r->metal_found;
+	double sums[2] = {m->voxels, m->metal};
+	double ends[2] = {m->voxels > 0 ? -m->low : -HUGE_VAL, m->high};
+	char range[64];
+	if (!r->metal)
+		return TOMOS_OK;
+	TRY(comm_sum(r->comm, sums, 2));
+	TRY(comm_largest(r->comm, ends, 2));
+	if (-ends[0] < ends[1])
+		snprintf(range, sizeof range, "%.4g to %.4g, by slice", -ends[0], ends[1]);
+	else
+		snprintf(range, sizeof range, "%.4g", ends[1]);
+	if (sums[1] == 0)
+		return job_note(r->job,
+			"no metal found: no voxel is above %s; the option 'metal_threshold' sets "
+			"another limit",
+			range);
+	return job_say(r->job, "metal     %.3g %% of the voxels, above %s", 100 * sums[1] / sums[0],
+		range);
+}
+
 static tomos_status execute(FileRun *r)
 {
 	tomos_status status = run_agree(r, run_begin_preview(r));
 	if (status == TOMOS_OK)
 		status = reconstruct_all(r);
+	if (status == TOMOS_OK)
+		status = run_agree(r, say_metal(r));
 	if (status == TOMOS_OK)
 		status = run_agree(r, output_put_iterations(r));
 	if (status == TOMOS_OK)

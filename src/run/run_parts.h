@@ -101,6 +101,7 @@ typedef struct {
 	tomos_analytic_options by; /* of the job, where --by auto was replaced in them, */
 	char by_why[256];          /* for this reason */
 	bool metal;                /* metal artefacts are reduced, in host memory */
+	MetalFound metal_found;
 	bool truncated;            /* reported: the object is wider than the detector */
 	bool compared_flats;       /* with the projections, and reported where they are darker */
 	bool compared_columns;     /* over the views, and reported where they do not vary */
