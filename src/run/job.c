@@ -34,7 +34,7 @@ tomos_status job_tell(const tomos_job *job, tomos_level level, const char *forma
 
 /* ---- the output ---------------------------------------------------------------------------- */
 
-tomos_status default_output(char **output, const char *scan)
+static tomos_status output_beside(char **output, const char *scan)
 {
 	size_t length = strlen(scan);
 	while (length > 1 && scan[length - 1] == '/')
@@ -46,6 +46,16 @@ tomos_status default_output(char **output, const char *scan)
 			break;
 		}
 	return mem_printf(output, "%.*s_rec/", end, scan);
+}
+
+tomos_status default_output(char **output, const char *scan)
+{
+	char *file, *dataset;
+	TRY(io_split(scan, &file, &dataset));
+	tomos_status status = output_beside(output, file);
+	mem_free(file);
+	mem_free(dataset);
+	return status;
 }
 
 tomos_status tomos_job_output(const char *scan, char *output, size_t size)
