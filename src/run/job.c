@@ -155,6 +155,17 @@ static tomos_status check_axis(
 					  : TOMOS_OK;
 }
 
+/* 0 stands for what the file says, unless it is given. */
+static tomos_status check_pixel(const tomos_job *job, const uint64_t given[3])
+{
+	tomos_scan_options scan = tomos_scan_defaults();
+	TRY(options_take(&scan, job->geometry, "scan"));
+	if (!is_given(given, GIVEN_SCAN, "pixel") || scan.pixel > 0)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE, "the option 'pixel' is %g; it must be greater than 0",
+		scan.pixel);
+}
+
 tomos_status tomos_job_check(const tomos_job *given_job, const tomos_scan *scan, const char *views,
 	const uint64_t given[3])
 {
@@ -164,6 +175,7 @@ tomos_status tomos_job_check(const tomos_job *given_job, const tomos_scan *scan,
 	if (!given || (!views && !scan))
 		return fail(TOMOS_BAD_VALUE, "a job is checked without %s",
 			given ? "its scan" : "the options that were given");
+	TRY(check_pixel(&job, given));
 	if (views)
 		snprintf(why, sizeof why, "the views are those of %.400s", views);
 	else if (scan->geometry)

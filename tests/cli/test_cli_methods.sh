@@ -190,6 +190,9 @@ check "a laminography scan" 0 project random --geometry laminography --tilt 35 -
 	--axis 25.3 -o tilted.npy
 check "its axis" 0 center tilted.npy --geometry laminography --tilt 35 --arc 360
 has "where it is" out "axis at column 25.3"
+check "filtered back projection of it" 1 recon tilted.npy --geometry laminography --tilt 35 --arc 360 -o no.h5
+has "which is for circles" err "this is a laminography scan; use an algebraic method, for instance sirt"
+if grep -q "^axis" out; then bad "its axis was searched for first"; else ok "before anything else"; fi
 check "threads give the same" 0 recon s.h5 --threads 1 $voxel -o fbp1.h5
 check "bit for bit" 0 compare fbp.h5 fbp1.h5 --max 0
 check "wrong truth" 1 recon s.h5 --compare ball.npy -o x2.h5
