@@ -146,6 +146,9 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 		warn("rays measured from both sides agree for the opposite direction of rotation "
 		     "only, which the scanner's file contradicts: its angles are kept "
 		     "(--direction auto negates them)");
+	if (axis->tilted)
+		note("rays measured from both sides agree far better with a detector that is "
+		     "rolled or swivelled: --fit finds by how much");
 	say_opinion("pairs", axis->pairs);
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);

@@ -884,6 +884,9 @@ typedef struct tomos_axis {
 	/* 1: the scanner's file says the direction of rotation, and rays agree for the opposite one
 	 * only; it is kept (tomos_prepared_axis with direction "check"). */
 	int64_t contradicted;
+	/* 1: point sources: rays measured from both sides agree far better with a detector that is
+	 * rolled or swivelled (tomos_prepared_pose finds by how much). */
+	int64_t tilted;
 } tomos_axis;
 
 /* Parallel rays: from line integrals of one row or more (a few near the middle suffice) and the

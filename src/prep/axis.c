@@ -165,6 +165,7 @@ static tomos_status find_fan(const AxisProblem *p, int method, bool decide, tomo
 	take(axis, &answer);
 	axis->pairs = answer.column;
 	axis->reversed = reversed;
+	axis->tilted = answer.tilted;
 	if (method != SHARPNESS)
 		return TOMOS_OK;
 	AxisProblem near = around(p, answer.column, TRIALS);

@@ -76,9 +76,9 @@ static bool is_circle(const tomos_geometry *g)
 }
 
 /* Laminography: all rows are summed. */
-static bool is_tilted(const tomos_geometry *g)
+bool prepared_is_tilted(const tomos_prepared *p)
 {
-	return !view_has_source(&g->views[0]) && !is_parallel(g);
+	return !view_has_source(&p->geometry->views[0]) && !is_parallel(p->geometry);
 }
 
 /* Rows [*row, *row + *rows) in which the axis is best searched for. */
@@ -90,7 +90,7 @@ tomos_status tomos_prepared_axis_rows(const tomos_prepared *p, int64_t *row, int
 	*row = (g->rows - *rows) / 2;
 	if (is_parallel(g) || view_fans(&g->views[0]))
 		return TOMOS_OK;
-	if (is_tilted(g)) {
+	if (prepared_is_tilted(p)) {
 		*row = 0;
 		*rows = g->rows;
 		return TOMOS_OK;
@@ -273,7 +273,7 @@ static tomos_status name_range(const tomos_prepared *p, const tomos_axis *axis, 
 static tomos_status search_any(tomos_prepared *p, tomos_backend *backend, int64_t row, int64_t rows,
 	tomos_axis *axis, const tomos_progress *progress)
 {
-	tomos_status status = is_tilted(p->geometry)
+	tomos_status status = prepared_is_tilted(p)
 				      ? search_sums(p, backend, axis, progress)
 				      : search_rows(p, backend, row, rows, axis, progress);
 	return name_range(p, axis, status);
@@ -307,47 +307,6 @@ int tomos_prepared_searched(const tomos_prepared *p, tomos_axis *axis)
 	return p->searched.bytes > 0 && struct_give(axis, &p->searched, "tomos_axis") == TOMOS_OK;
 }
 
-static tomos_status warn_contradicted(tomos_prepared *p)
-{
-	return mem_printf(&p->warning,
-		"rays measured from both sides agree only for the direction of rotation opposite "
-		"to that of '%s', which is kept: the volume will be blurred; the option "
-		"'direction' auto negates the angles, and the option 'flip' columns mirrors the "
-		"frames",
-		p->scan->path);
-}
-
-/* What to do about a result that is not certain. */
-static tomos_status warn_doubt(tomos_prepared *p, const tomos_axis *axis)
-{
-	const double results[] = {axis->pairs, axis->vo, axis->sharpness};
-	static const char *const names[] = {"pairs", "vo", "sharpness"};
-	double from, to, step, last = (double)(p->info.columns - 1);
-	char list[120] = "";
-	if (axis->contradicted)
-		return warn_contradicted(p);
-	if (!tomos_axis_doubt(axis, &from, &to, &step))
-		return TOMOS_OK;
-	for (int i = 0; i < COUNT(results); i++)
-		if (!isnan(results[i]))
-			snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s %.2f",
-				list[0] ? ", " : "", names[i], results[i]);
-	if (is_tilted(p->geometry))
-		return mem_printf(
-			&p->warning, "the axis is uncertain (%s); the option 'axis' sets it", list);
-	if (axis->at_edge)
-		return mem_printf(&p->warning,
-			"the axis may be outside the range %g to %g that was searched (%s); give "
-			"another one with the option 'axis-range', or the column with the option "
-			"'axis'",
-			axis->low, axis->high, list);
-	return mem_printf(&p->warning,
-		"the axis is uncertain (%s); compare slices with 'tomos center %s --sweep "
-		"%g:%g:%g' and "
-		"the options of this run",
-		list, p->scan->path, from, fmin(to, last), step);
-}
-
 /* Where the midplane of a cone beam is empty, rows further away show the axis. */
 static tomos_status search_wider(tomos_prepared *p, int64_t *row, int64_t *rows, tomos_axis *axis,
 	const tomos_progress *progress)
@@ -365,31 +324,6 @@ static tomos_status search_wider(tomos_prepared *p, int64_t *row, int64_t *rows,
 	return TOMOS_OK;
 }
 
-static tomos_status say_found(tomos_prepared *p, int64_t row, int64_t rows, const tomos_axis *axis)
-{
-	char error[40] = "";
-	if (!isnan(axis->error))
-		snprintf(error, sizeof error, "standard error %.2g, ", axis->error);
-	TRY(warn_doubt(p, axis));
-	return mem_printf(&p->note,
-		"axis      column %.2f, found in rows %lld to %lld, %sconfidence %.2f%s",
-		axis->column, (long long)(row * p->bin), (long long)((row + rows) * p->bin - 1),
-		error, axis->confidence,
-		axis->reversed ? "; the angles are negated: rays measured from both sides agree "
-				 "for the opposite direction of rotation only (keep it with the "
-				 "option 'direction' given)"
-			       : "");
-}
-
-static tomos_status say_not_found(tomos_prepared *p)
-{
-	TRY(mem_printf(&p->warning,
-		"the axis could not be found (%.300s); the option 'axis' sets it",
-		tomos_message()));
-	return mem_printf(&p->note, "axis      column %.2f, the middle of the detector",
-		0.5 * (double)(p->info.columns - 1));
-}
-
 /* Searches for the axis in a few rows around the middle, and reports the result. A scan of point
  * sources in which no ray is measured twice has it in the middle, with a warning. */
 static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
@@ -399,10 +333,10 @@ static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
 	if (status == TOMOS_BAD_VALUE && !is_parallel(p->geometry) && p->axis.axis_range_count == 0)
-		return say_not_found(p);
+		return axis_say_not_found(p);
 	TRY(status);
 	TRY(search_wider(p, &row, &rows, &axis, progress));
-	return say_found(p, row, rows, &axis);
+	return axis_say_found(p, row, rows, &axis);
 }
 
 static tomos_status take_options(tomos_prepared *p, const tomos_job *job)
@@ -420,15 +354,8 @@ static tomos_status take_options(tomos_prepared *p, const tomos_job *job)
 	return TOMOS_OK;
 }
 
-static tomos_status say_no_direction(tomos_prepared *p)
-{
-	return mem_printf(&p->warning,
-		"the direction of rotation could not be found (%.300s): it is that of the angles",
-		tomos_message());
-}
-
-/* The axis is given: the rays decide the direction alone. open: the scanner's file leaves it so; else
- * angles are kept where rays are not sure, or none is measured from both sides. */
+/* The axis is given: the rays decide the direction alone. open: the scanner's file leaves it so;
+ * else angles are kept where rays are not sure, or none is measured from both sides. */
 static tomos_status find_direction(tomos_prepared *p, bool open, const tomos_progress *progress)
 {
 	tomos_axis axis = {.bytes = sizeof axis};
@@ -440,13 +367,13 @@ static tomos_status find_direction(tomos_prepared *p, bool open, const tomos_pro
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
 	if (!open && (status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED))
-		return strcmp(p->axis.direction, "auto") == 0 ? say_no_direction(p) : TOMOS_OK;
+		return strcmp(p->axis.direction, "auto") == 0 ? axis_say_no_direction(p) : TOMOS_OK;
 	TRY(status);
 	bool sure = axis.confidence >= UNSURE;
 	TRY(move_axis(p, column, axis.reversed && !sure && !open));
 	p->searched.bytes = 0;
 	if (axis.contradicted)
-		return warn_contradicted(p);
+		return axis_warn_contradicted(p);
 	if (!open && !(sure && axis.reversed))
 		return TOMOS_OK;
 	if (!sure)
@@ -457,37 +384,13 @@ static tomos_status find_direction(tomos_prepared *p, bool open, const tomos_pro
 			      : "that of the angles");
 }
 
-/* The axis of a helix is not searched for, and is taken to be in the middle. */
-static tomos_status say_middle(tomos_prepared *p, const tomos_job *job)
-{
-	const char *kind = job->geometry ? job->geometry->geometry : "";
-	if (strcmp(kind, "helix") != 0)
-		return TOMOS_OK;
-	return mem_printf(&p->note,
-		"axis      column %.2f, the middle of the detector: of a helix it is not searched "
-		"for; the option 'axis' sets it",
-		0.5 * (double)(p->info.columns - 1));
-}
-
-/* An axis that the scanner's file says, before what was found of the direction. */
-static tomos_status say_axis_of_file(tomos_prepared *p)
-{
-	char *direction = p->note;
-	p->note = NULL;
-	tomos_status status = mem_printf(&p->note, "axis      column %.2f, from '%s'%s%s",
-		p->scan->setup.axis, p->scan->path, direction ? "; " : "",
-		direction ? direction : "");
-	mem_free(direction);
-	return status;
-}
-
 static tomos_status known_axis(tomos_prepared *p, const tomos_job *job, bool said, bool of_file,
 	const tomos_progress *progress)
 {
 	const ScanSetup *setup = &p->scan->setup;
 	bool point = view_has_source(&p->geometry->views[0]);
 	if (!is_circle(p->geometry))
-		return said ? TOMOS_OK : say_middle(p, job);
+		return said ? TOMOS_OK : axis_say_middle(p, job);
 	p->decided = !said;
 	if (!said)
 		return find_axis(p, progress);
@@ -495,7 +398,7 @@ static tomos_status known_axis(tomos_prepared *p, const tomos_job *job, bool sai
 		TRY(find_direction(p, setup->geometry && !setup->direction_known, progress));
 		p->decided = p->note != NULL;
 	}
-	return of_file ? say_axis_of_file(p) : TOMOS_OK;
+	return of_file ? axis_say_of_file(p) : TOMOS_OK;
 }
 
 tomos_status prepared_axis_known(

@@ -46,6 +46,15 @@ void prepared_part_free(tomos_prepared *part);
 tomos_status prepared_axis_known(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress);
 
+bool prepared_is_tilted(const tomos_prepared *p); /* laminography: all rows are summed */
+/* What is said of the axis (axis_say.c): in p->note and p->warning. */
+tomos_status axis_say_found(tomos_prepared *p, int64_t row, int64_t rows, const tomos_axis *axis);
+tomos_status axis_say_not_found(tomos_prepared *p); /* because of the last message */
+tomos_status axis_say_no_direction(tomos_prepared *p);
+tomos_status axis_say_middle(tomos_prepared *p, const tomos_job *job);
+tomos_status axis_say_of_file(tomos_prepared *p);
+tomos_status axis_warn_contradicted(tomos_prepared *p);
+
 /* Whether the data are line integrals after preparation. */
 bool prepared_are_counts(const tomos_prepared *p);
 bool prepared_are_integrals(const tomos_prepared *p);
