@@ -34,12 +34,13 @@ tomos_status io_split(const char *path, char **file, char **dataset)
 {
 	const char *colon = is_there(path, strlen(path)) ? NULL : strchr(path, ':');
 	*dataset = NULL;
-	while (colon && ((colon[1] != '/' && colon[1] != ':') || !is_there(path, (size_t)(colon - path))))
+	while (colon &&
+		((colon[1] != '/' && colon[1] != ':') || !is_there(path, (size_t)(colon - path))))
 		colon = strchr(colon + 1, ':');
 	if (colon)
 		TRY(mem_text(dataset, colon + 1 + (colon[1] == ':')));
-	tomos_status status = mem_printf(
-		file, "%.*s", colon ? (int)(colon - path) : (int)strlen(path), path);
+	tomos_status status =
+		mem_printf(file, "%.*s", colon ? (int)(colon - path) : (int)strlen(path), path);
 	if (status != TOMOS_OK) {
 		mem_free(*dataset);
 		*dataset = NULL;
@@ -145,8 +146,10 @@ static tomos_status check_space(const char *path, int64_t needed)
 	double left = told ? (double)disk.f_bavail * (double)disk.f_frsize : HUGE_VAL;
 	if (bytes <= left)
 		return TOMOS_OK;
-	return fail(TOMOS_IO, "'%s' would take %.3g GB, and its disk has %.3g GB left", path,
-		bytes * 1e-9, left * 1e-9);
+	double unit = bytes < 1e9 ? 1e-6 : 1e-9;
+	const char *name = bytes < 1e9 ? "MB" : "GB";
+	return fail(TOMOS_IO, "'%s' would take %.3g %s, and its disk has %.3g %s left", path,
+		bytes * unit, name, left * unit, name);
 }
 
 /* The stored number type, with the scale that maps the window to its whole range. */
