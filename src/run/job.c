@@ -151,8 +151,7 @@ static tomos_status check_axis(
 	else if (!why[0] && is_given(given, GIVEN_AXIS, "direction"))
 		return fail(TOMOS_BAD_VALUE,
 			"the option 'direction' has no effect: the rays are parallel");
-	return why[0] && !job->axis_later ? reject_given(others, GIVEN_AXIS, false, why)
-					  : TOMOS_OK;
+	return why[0] && !job->axis_later ? reject_given(others, GIVEN_AXIS, false, why) : TOMOS_OK;
 }
 
 /* 0 stands for what the file says, unless it is given. */
@@ -162,8 +161,8 @@ static tomos_status check_pixel(const tomos_job *job, const uint64_t given[3])
 	TRY(options_take(&scan, job->geometry, "scan"));
 	if (!is_given(given, GIVEN_SCAN, "pixel") || scan.pixel > 0)
 		return TOMOS_OK;
-	return fail(TOMOS_BAD_VALUE, "the option 'pixel' is %g; it must be greater than 0",
-		scan.pixel);
+	return fail(
+		TOMOS_BAD_VALUE, "the option 'pixel' is %g; it must be greater than 0", scan.pixel);
 }
 
 tomos_status tomos_job_check(const tomos_job *given_job, const tomos_scan *scan, const char *views,

@@ -81,8 +81,7 @@ static tomos_status take_angles(tomos_scan *scan, const File *look, const char *
 			where, (long long)count, (long long)views, (long long)scan->rows);
 		mem_free(where);
 	} else if (status == TOMOS_OK) {
-		status = angles_fit(
-			&scan->angles, angles, count, views, where);
+		status = angles_fit(&scan->angles, angles, count, views, where);
 		mem_free(where);
 	}
 	mem_free(angles);
@@ -136,7 +135,8 @@ static tomos_status exchange_open(tomos_scan *scan, const File *look, const tomo
 	bool sinograms;
 	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, "/exchange/data", ""));
 	TRY(exchange_order(look, &sinograms));
-	bool single = scan->sets[TOMOS_VIEWS].file->shape[0] == 1; /* a sinogram, as in array_open */
+	bool single =
+		scan->sets[TOMOS_VIEWS].file->shape[0] == 1; /* a sinogram, as in array_open */
 	TRY(scan_shape(scan, o, sinograms || single));
 	TRY(exchange_frames(scan, look));
 	TRY(take_angles(scan, look, "/exchange/theta"));

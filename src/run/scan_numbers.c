@@ -116,7 +116,8 @@ tomos_status scan_say_angle_unit(const tomos_scan *scan, const tomos_job *job)
 		return TOMOS_OK;
 	if (scan->unsaid_radians && list == scan->angles && !even)
 		TRY(job_note(job,
-			"the angles of '%s' have no unit and cover half a turn or turns as radians: "
+			"the angles of '%s' have no unit and cover half a turn or turns as "
+			"radians: "
 			"taken as radians",
 			scan->path));
 	int64_t count = list == scan->angles || even ? views : o->angles_count;

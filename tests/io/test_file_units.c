@@ -242,6 +242,6 @@ static int begin(void **state)
 }
 
 #define TESTS(T) \
-	T(all_formats), T(scaled_nrrd), T(no_claim), T(orders), T(cleared), T(foreign_tiff), T(foreign_ome), \
-		T(other_directions)
+	T(all_formats), T(scaled_nrrd), T(no_claim), T(orders), T(cleared), T(foreign_tiff), \
+		T(foreign_ome), T(other_directions)
 TEST_MAIN(TESTS, begin, scratch_remove)

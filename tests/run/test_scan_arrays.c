@@ -344,6 +344,6 @@ static void allocation_failures(void **state)
 }
 
 #define TESTS(T) \
-	T(arrays), T(named_datasets), T(exchange_image), T(npz_scans), T(npz_names), T(npz_damage), T(geometry_of), \
-		T(pixels_of_point_sources), T(allocation_failures)
+	T(arrays), T(named_datasets), T(exchange_image), T(npz_scans), T(npz_names), \
+		T(npz_damage), T(geometry_of), T(pixels_of_point_sources), T(allocation_failures)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

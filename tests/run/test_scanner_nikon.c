@@ -31,8 +31,7 @@ static void put_xtekct(const char *path, const Case *c, const Lab *lab)
 		"AutomaticCentreOfRotation=%d\r\nInputFolderName=\r\nInputSeparator=_\r\n"
 		"[Xrays]\r\nXraykV=120\r\n",
 		LAB_COLUMNS, LAB_ROWS, c->detector[0], c->detector[1], axis, LAB_VIEWS - c->fewer,
-		c->step,
-		c->first, c->unsaid);
+		c->step, c->first, c->unsaid);
 	put_words(path, text);
 }
 
@@ -197,10 +196,8 @@ static void test_said(void **state)
 	tomos_prepared *p;
 	(void)state;
 	put_scan(&(Case){.step = 2, .fewer = 30});
-	const tomos_job job = {.bytes = sizeof job,
-		.scan = at("part.xtekct"),
-		.say = keep_line,
-		.user = &lines};
+	const tomos_job job = {
+		.bytes = sizeof job, .scan = at("part.xtekct"), .say = keep_line, .user = &lines};
 	assert_ok(tomos_prepared_open(&p, &job, NULL));
 	assert_non_null(strstr(lines.text, "the first 150 of 180 frames are used"));
 	assert_non_null(strstr(tomos_prepared_note(p), "axis      column 39.50, from"));

@@ -38,9 +38,8 @@ static tomos_status read_axis(const Keys *k, Nikon *n)
 	n->unused = older && newer;
 	if (!offset || (older && !newer))
 		n->object = 0.5 * (top + bottom) * n->source_object / n->source_detector;
-	n->roll = roll && !(older && !newer)
-			  ? n->roll * RADIANS
-			  : -atan2(top - bottom, (double)n->rows * n->pixel[1]);
+	n->roll = roll && !(older && !newer) ? n->roll * RADIANS
+					     : -atan2(top - bottom, (double)n->rows * n->pixel[1]);
 	n->tilt *= -RADIANS;
 	n->axis = (offset || tops) && (n->object != 0 || n->roll != 0 || automatic == 0);
 	return TOMOS_OK;
