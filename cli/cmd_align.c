@@ -126,7 +126,9 @@ static int write_results(const settings *s, alignment *a, const tomos_geometry *
 	say("\n");
 	DO(lib(tomos_geometry_move(&moved, g, a->poses)));
 	DO(lib(tomos_geometry_write(moved, s->output.output, &s->file)));
-	say("wrote %s: for tomos recon --views-file\n", s->output.output);
+	say("wrote %s: for tomos recon --views-file with an algebraic method, for instance "
+	    "--method sirt; fbp and fdk need a circle\n",
+		s->output.output);
 	DO(write_table(s, a));
 	DO(write_plot(s, a));
 done:

@@ -206,6 +206,21 @@ static int verify(tomos_file *file)
 	return code;
 }
 
+/* What an iterative method did. */
+static int print_iterations(const tomos_file *file)
+{
+	char iterations[32], ended[32];
+	int code;
+	DO(lib(tomos_file_text(file, "iterations", iterations, sizeof iterations)));
+	DO(lib(tomos_file_text(file, "ended", ended, sizeof ended)));
+	bool early = ended[0] && strcmp(ended, "iterations") != 0;
+	if (iterations[0])
+		printf("iterations %s%s%s%s\n", iterations, early ? " (" : "", early ? ended : "",
+			early ? ")" : "");
+done:
+	return code;
+}
+
 static int info_file(const settings *s, const char *path)
 {
 	tomos_file *file = NULL;
@@ -218,6 +233,7 @@ static int info_file(const settings *s, const char *path)
 		printf("levels    %d, this is %d\n", tomos_file_levels(file), (int)s->file.level);
 	if (info.has_grid)
 		DO(print_grid(file, &info));
+	DO(print_iterations(file));
 	if (info.has_geometry)
 		DO(print_geometry(s, file));
 	else if (s->info.draw[0])

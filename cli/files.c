@@ -310,13 +310,37 @@ done:
 	return code;
 }
 
+/* Directions are unit vectors as a rule; positions of sources are further from the origin. */
+static void warn_directions(const settings *s, const tomos_geometry *scan)
+{
+	const tomos_view *list = tomos_geometry_list(scan);
+	int64_t count = tomos_geometry_count(scan);
+	double low = HUGE_VAL, high = 0;
+	if (!ends_with(s->views.views_file, ".txt") || s->views.point_source)
+		return;
+	for (int64_t i = 0; i < count && list[i].src[3] == TOMOS_PARALLEL; i++) {
+		const double *ray = list[i].src;
+		double length = sqrt(ray[0] * ray[0] + ray[1] * ray[1] + ray[2] * ray[2]);
+		low = fmin(low, length);
+		high = fmax(high, length);
+	}
+	if (high > 2 || (low < 0.5 && high > 0))
+		warn("the first three numbers of each view in '%s' are taken as the direction of "
+		     "parallel rays, and have lengths of %g to %g instead of 1: if they are source "
+		     "positions, give --point-source",
+			s->views.views_file, low, high);
+}
+
 int load_views(const settings *s, int64_t rows, int64_t columns, tomos_geometry **scan)
 {
 	const char *path = s->views.views_file;
 	const double *pixel = s->views.views_pixel;
 	int64_t given = s->views.views_pixel_count;
-	return lib(tomos_geometry_import(scan, path, rows, columns, s->views.point_source,
+	int code = lib(tomos_geometry_import(scan, path, rows, columns, s->views.point_source,
 		given > 0 ? pixel[0] : 0, given > 1 ? pixel[1] : 0));
+	if (code == DONE)
+		warn_directions(s, *scan);
+	return code;
 }
 
 /* JSON files have the detector size; otherwise it is that of the data, which may be a sinogram. */

@@ -145,6 +145,12 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 	if (axis->reversed)
 		note("opposite rays agree only if the rotation is reversed: the angles are negated "
 		     "(--direction given keeps them)");
+	if (axis->contradicted)
+		warn("opposite rays agree only if the rotation is reversed, against what the "
+		     "scanner's file says: its angles are kept (--direction auto negates them)");
+	if (axis->tilted)
+		note("opposite rays agree far better with a detector that is rolled or swivelled: "
+		     "--fit finds by how much");
 	say_opinion("pairs", axis->pairs);
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);

@@ -126,15 +126,19 @@ static void look_planes(page *p, const tomos_run_look *look)
 
 /* ---- the axis ----------------------------------------------------------------------------- */
 
+static const char negated_text[] = "; the angles are negated, as rays say";
+
 /* An axis that was not searched for, or not found. */
 static void look_axis_given(page *p, const tomos_run_look *look)
 {
 	const char *said = tomos_prepared_note(look->prepared);
-	bool middle = said && strncmp(said, "axis", 4) == 0;
+	bool middle = said && strstr(said, "the middle of the detector");
+	bool negated = said && strstr(said, "which are negated");
 	double column = axis_column(tomos_prepared_geometry(look->prepared));
-	snprintf(p->axis_text, sizeof p->axis_text, "column %.2f, %s",
+	snprintf(p->axis_text, sizeof p->axis_text, "column %.2f, %s%s",
 		(column + 0.5) * (double)look->bin - 0.5 + (double)look->first_column,
-		middle ? "the middle of the detector, as it was not found" : "as given");
+		middle ? "the middle of the detector, as it was not found" : "as given",
+		negated ? negated_text : "");
 }
 
 static void look_axis(page *p, const tomos_run_look *look)
@@ -150,8 +154,9 @@ static void look_axis(page *p, const tomos_run_look *look)
 	bool doubt = tomos_axis_doubt(&found, &from, &to, &step);
 	if (!isnan(found.error))
 		snprintf(error, sizeof error, ", standard error %.2g columns", found.error);
-	snprintf(p->axis_text, sizeof p->axis_text, "column %.2f, found%s, %s (confidence %.2f)",
-		found.column, error, doubt ? "uncertain" : "certain", found.confidence);
+	snprintf(p->axis_text, sizeof p->axis_text, "column %.2f, found%s, %s (confidence %.2f)%s",
+		found.column, error, doubt ? "uncertain" : "certain", found.confidence,
+		found.reversed ? negated_text : "");
 	for (int64_t i = 0; i < found.scores; i++)
 		best = fmax(best, found.score[i]);
 	for (int64_t i = 0; i < found.scores; i++) {

@@ -120,6 +120,12 @@ void sheet_lay_out(sheet *s)
 
 /* ---- drawing ------------------------------------------------------------------------------ */
 
+static void draw_frame(canvas *c, double x, double y, double wide, double high)
+{
+	const double points[] = {x, y, x + wide, y, x + wide, y + high, x, y + high, x, y};
+	canvas_line(c, points, 5, (stroke){SOFT, 1, 0});
+}
+
 /* Black to white with numbers, as high as the highest plane. */
 static void draw_colours(canvas *c, const sheet *s)
 {
@@ -132,9 +138,7 @@ static void draw_colours(canvas *c, const sheet *s)
 		greys[i] = (unsigned char)(SHADES - 1 - i);
 	const bitmap image = {greys, 1, SHADES, 1};
 	canvas_image(c, s->bar, top, BAR, high, &image);
-	const double frame[] = {s->bar, top, s->bar + BAR, top, s->bar + BAR, top + high, s->bar,
-		top + high, s->bar, top};
-	canvas_line(c, frame, 5, (stroke){SOFT, 1, 0});
+	draw_frame(c, s->bar, top, BAR, high);
 	int count = axis_ticks(&a, high > 240 ? 6 : 4, list, factor);
 	for (int i = 0; i < count; i++) {
 		double y = axis_place(&a, list[i].value);
@@ -177,6 +181,8 @@ void sheet_draw(canvas *c, const sheet *s)
 		canvas_text(c, at[0], at[1] - 10, s->planes[i].title,
 			(lettering){SIZE, 0, INK, false, false});
 		canvas_image(c, at[0], at[1], at[2], at[3], &image);
+		if (s->side > 0) /* on a page, which a flat field is as white as */
+			draw_frame(c, at[0] - 0.5, at[1] - 0.5, at[2] + 1, at[3] + 1);
 		free((void *)(uintptr_t)image.pixels);
 	}
 	draw_scale(c, s);

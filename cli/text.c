@@ -137,12 +137,14 @@ static int keep_column(const char *option, const char *path, char *text)
 int text_list(const char *option, const char *text, bool lengths, double **values, int64_t *count)
 {
 	bool from_file = text[0] == '@';
+	errno = 0;
 	char *copy = from_file ? slurp(text + 1) : strdup(text);
 	int code = DONE;
 	*count = 0;
 	*values = NULL;
 	if (!copy && from_file)
-		return wrong_usage("--%s: cannot read the list '%s'", option, text + 1);
+		return wrong_usage("--%s: cannot read the list '%s'%s%s", option, text + 1,
+			errno ? ": " : "", errno ? strerror(errno) : "");
 	if (copy)
 		*values = malloc((strlen(copy) / 2 + 1) * sizeof **values);
 	if (!*values)

@@ -347,8 +347,11 @@ TOMOS_API tomos_status tomos_file_set_grid(tomos_file *file, const tomos_grid *g
 TOMOS_API tomos_status tomos_file_set_units(
 	tomos_file *file, const char *length, const char *value);
 TOMOS_API tomos_status tomos_file_set_geometry(tomos_file *file, const tomos_geometry *scan);
-/* Provenance: a text stored as process/NAME in HDF5 files; other formats ignore it. */
+/* Provenance: a text stored as process/NAME in HDF5 and Zarr files; other formats ignore it. */
 TOMOS_API tomos_status tomos_file_set_text(tomos_file *file, const char *name, const char *text);
+/* Such a text of a file, cut off where it is longer than text[size]; "": there is none. */
+TOMOS_API tomos_status tomos_file_text(
+	const tomos_file *file, const char *name, char *text, size_t size);
 TOMOS_API tomos_status tomos_file_write(
 	tomos_file *file, int64_t first, int64_t count, const float *data);
 TOMOS_API tomos_status tomos_file_commit(tomos_file *file); /* after this, only close */
@@ -879,6 +882,12 @@ typedef struct tomos_axis {
 	/* Columns of a row that have the same value in all views (dead pixels, a frame): replaced
 	 * for the search. */
 	int64_t constant;
+	/* 1: the scanner's file says the direction of rotation, and rays agree for the opposite one
+	 * only; it is kept (tomos_prepared_axis with direction "check"). */
+	int64_t contradicted;
+	/* 1: point sources: rays measured from both sides agree far better with a detector that is
+	 * rolled or swivelled (tomos_prepared_pose finds by how much). */
+	int64_t tilted;
 } tomos_axis;
 
 /* Parallel rays: from line integrals of one row or more (a few near the middle suffice) and the

@@ -2,6 +2,7 @@
 #ifndef TOMOS_ALGO_ANALYTIC_H
 #define TOMOS_ALGO_ANALYTIC_H
 
+#include "algo/metal.h"
 #include "op/filtered.h"
 
 const char *analytic_names(void); /* the methods of analytic.def, "fbp|fdk" */
@@ -23,6 +24,8 @@ int64_t analytic_floats(const Analytic *work); /* of the filtered views */
 tomos_status analytic_filter(Analytic *work, const float *projections, float *filtered);
 tomos_status analytic_back(Analytic *work, const float *filtered, const Box *box, float *volume,
 	const tomos_progress *progress);
+/* What the reduction of metal artefacts found the last time; nothing without it. */
+void analytic_add_metal(const Analytic *work, MetalFound *sum);
 void analytic_close(Analytic *work);
 
 /* --by auto. `read` fills in the line integrals [view][column] of a detector row. */

@@ -141,8 +141,9 @@ static tomos_status measure_sides(Circle *circle, int64_t count, int64_t columns
 	circle->far_side = fmax(left, right);
 	if (circle->near_side < -0.5 * fabs(circle->views[0].spacing))
 		return fail(TOMOS_UNSUPPORTED,
-			"the rotation axis falls %g beside the detector: the middle is in no view",
-			-circle->near_side);
+			"the rotation axis falls %.4g columns beside the detector: the middle is "
+			"in no view",
+			-circle->near_side / fabs(circle->views[0].spacing));
 	return TOMOS_OK;
 }
 

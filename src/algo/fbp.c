@@ -178,6 +178,12 @@ tomos_status analytic_open(Analytic **analytic, const char *method, tomos_backen
 	return status;
 }
 
+void analytic_add_metal(const Analytic *w, MetalFound *sum)
+{
+	if (w->metal)
+		metal_add_found(w->metal, sum);
+}
+
 void analytic_close(Analytic *w)
 {
 	if (!w)

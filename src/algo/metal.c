@@ -21,6 +21,7 @@ struct Metal {
 	Analytic *analytic; /* on this grid */
 	tomos_op *projector;
 	double threshold; /* given, or 0 */
+	MetalFound found; /* the last time */
 	int64_t rays, voxels;
 	int64_t part; /* voxels that levels are found from: of a slice, if rays stay in it */
 	float *trace, *prior; /* of rays: path through metal; projections of the prior */
@@ -128,19 +129,32 @@ static tomos_status project(const Metal *m, float *image, float *p)
 /* Sets the mask; returns whether there is metal. */
 static bool find_metal(Metal *m)
 {
-	bool found = false;
+	m->found = (MetalFound){.voxels = (double)m->voxels, .low = HUGE_VAL};
 	for (int64_t at = 0; at < m->voxels; at += m->part) {
 		const float *image = m->image + at;
 		double limit = m->threshold;
 		if (limit == 0)
 			limit = METAL * classes_level(image, m->part);
+		if (limit > 0) { /* else the slice is empty */
+			m->found.low = fmin(m->found.low, limit);
+			m->found.high = fmax(m->found.high, limit);
+		}
 		limit = limit > 0 ? limit : HUGE_VAL;
 		for (int64_t i = 0; i < m->part; i++) {
 			m->mask[at + i] = (double)image[i] > limit;
-			found = found || m->mask[at + i] != 0;
+			m->found.metal += (double)m->mask[at + i];
 		}
 	}
-	return found;
+	return m->found.metal > 0;
+}
+
+void metal_add_found(const Metal *m, MetalFound *sum)
+{
+	bool first = sum->voxels == 0;
+	sum->voxels += m->found.voxels;
+	sum->metal += m->found.metal;
+	sum->low = first ? m->found.low : fmin(sum->low, m->found.low);
+	sum->high = fmax(sum->high, m->found.high);
 }
 
 /* Mean of the 3 x 3 voxels around each one of a slice, against noise and streaks. */

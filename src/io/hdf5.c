@@ -58,9 +58,9 @@ static tomos_status search_dataset(File *file, hid_t id)
 		return fail(TOMOS_BAD_FILE, "'%s' has no dataset of numbers with two or three axes",
 			file->path);
 	return fail(TOMOS_BAD_VALUE,
-		"'%s' has %d datasets that could be meant; name one of %s with the option "
-		"'dataset'",
-		file->path, found.count, found.all);
+		"'%s' has %d datasets that could be meant; name one of %s, as "
+		"'%s:/...' or with the option 'dataset'",
+		file->path, found.count, found.all, file->path);
 }
 
 static tomos_status choose_dataset(File *file, hid_t id, const char *wanted)

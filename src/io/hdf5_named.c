@@ -103,13 +103,29 @@ tomos_status hdf5_put(File *file, const char *name, const double *values, const 
 	return hdf5_leave(quiet, status);
 }
 
+/* A text that is there is replaced in its place, if it is long enough. */
+static hid_t open_text(const File *file, const char *name, const char *text, hid_t type)
+{
+	const Hdf5 *own = file->own;
+	size_t size = strlen(text) + 1;
+	if (H5Tset_size(type, size) < 0 || H5Tset_cset(type, H5T_CSET_UTF8) < 0)
+		return H5I_INVALID_HID;
+	if (!hdf5_has(own->file, name))
+		return hdf5_make(own->file, name, type, 0, NULL, 0);
+	hid_t dataset = H5Dopen2(own->file, name, H5P_DEFAULT);
+	hid_t stored = dataset >= 0 ? H5Dget_type(dataset) : H5I_INVALID_HID;
+	bool fits = stored >= 0 && H5Tget_size(stored) >= size;
+	hdf5_drop(stored);
+	if (!fits)
+		hdf5_drop(dataset);
+	return fits ? dataset : H5I_INVALID_HID;
+}
+
 static tomos_status put_text_locked(const File *file, const char *name, const char *text)
 {
 	const Hdf5 *own = file->own;
-	hid_t type = H5Tcopy(H5T_C_S1), dataset = H5I_INVALID_HID;
-	if (type >= 0 && H5Tset_size(type, strlen(text) + 1) >= 0 &&
-		H5Tset_cset(type, H5T_CSET_UTF8) >= 0 && !hdf5_has(own->file, name))
-		dataset = hdf5_make(own->file, name, type, 0, NULL, 0);
+	hid_t type = H5Tcopy(H5T_C_S1);
+	hid_t dataset = type >= 0 ? open_text(file, name, text, type) : H5I_INVALID_HID;
 	bool written =
 		dataset >= 0 && H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text) >= 0;
 	written &= hdf5_landed(hdf5_disk_failure(own->file));

@@ -19,6 +19,35 @@ static tomos_status check_path(const char *path)
 	return TOMOS_OK;
 }
 
+static bool is_there(const char *path, size_t length)
+{
+	char name[4096];
+	struct stat info;
+	if (length == 0 || length >= sizeof name)
+		return false;
+	memcpy(name, path, length);
+	name[length] = 0;
+	return stat(name, &info) == 0;
+}
+
+tomos_status io_split(const char *path, char **file, char **dataset)
+{
+	const char *colon = is_there(path, strlen(path)) ? NULL : strchr(path, ':');
+	*dataset = NULL;
+	while (colon &&
+		((colon[1] != '/' && colon[1] != ':') || !is_there(path, (size_t)(colon - path))))
+		colon = strchr(colon + 1, ':');
+	if (colon)
+		TRY(mem_text(dataset, colon + 1 + (colon[1] == ':')));
+	tomos_status status =
+		mem_printf(file, "%.*s", colon ? (int)(colon - path) : (int)strlen(path), path);
+	if (status != TOMOS_OK) {
+		mem_free(*dataset);
+		*dataset = NULL;
+	}
+	return status;
+}
+
 /* Allocates *made, the description; *file is NULL until file_give sets it. */
 static tomos_status file_make(File **file, File **made, const char *path,
 	tomos_file_options *options, const tomos_file_options *given)
@@ -77,12 +106,30 @@ tomos_status io_look(File **file, const char *path)
 	return file_give(file, made, open_into(made, &options));
 }
 
-tomos_status tomos_file_open(File **file, const char *path, const tomos_file_options *given)
+static tomos_status open_dataset(
+	File **file, const char *path, const char *dataset, const tomos_file_options *given)
 {
 	tomos_file_options options;
 	File *made;
 	TRY(file_make(file, &made, path, &options, given));
-	return file_give(file, made, open_into(made, &options));
+	tomos_status status = TOMOS_OK;
+	if (dataset && options.dataset[0])
+		status = fail(TOMOS_BAD_VALUE, "'%s:%s', and the option 'dataset' is '%s'", path,
+			dataset, options.dataset);
+	options.dataset = dataset ? dataset : options.dataset;
+	return file_give(file, made, status == TOMOS_OK ? open_into(made, &options) : status);
+}
+
+tomos_status tomos_file_open(File **file, const char *path, const tomos_file_options *given)
+{
+	char *plain, *dataset;
+	*file = NULL;
+	TRY(check_path(path));
+	TRY(io_split(path, &plain, &dataset));
+	tomos_status status = open_dataset(file, plain, dataset, given);
+	mem_free(plain);
+	mem_free(dataset);
+	return status;
 }
 
 /* Rejects an output that is larger than the free space of its file system, before hours of work.
@@ -99,8 +146,10 @@ static tomos_status check_space(const char *path, int64_t needed)
 	double left = told ? (double)disk.f_bavail * (double)disk.f_frsize : HUGE_VAL;
 	if (bytes <= left)
 		return TOMOS_OK;
-	return fail(TOMOS_IO, "'%s' would take %.3g GB, and its disk has %.3g GB left", path,
-		bytes * 1e-9, left * 1e-9);
+	double unit = bytes < 1e9 ? 1e-6 : 1e-9;
+	const char *name = bytes < 1e9 ? "MB" : "GB";
+	return fail(TOMOS_IO, "'%s' would take %.3g %s, and its disk has %.3g %s left", path,
+		bytes * unit, name, left * unit, name);
 }
 
 /* The stored number type, with the scale that maps the window to its whole range. */

@@ -143,6 +143,10 @@ struct Format {
  * TOMOS_OK. */
 tomos_status io_get(const File *file, const char *name, double **values, int64_t shape[2]);
 tomos_status io_put(File *file, const char *name, const double *values, const int64_t shape[2]);
+/* "FILE:/PATH" and "FILE::PATH" name a dataset of a file, where FILE is there and nothing of the
+ * whole name: *file is a copy of FILE and *dataset of PATH, else of the whole name and NULL. Both
+ * are to be freed. */
+tomos_status io_split(const char *path, char **file, char **dataset);
 tomos_status io_put_text(File *file, const char *name, const char *text);
 tomos_status io_text(const File *file, const char *name, char **text);
 tomos_status io_names(const File *file, const char *group, char **names);

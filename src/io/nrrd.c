@@ -12,6 +12,7 @@
 #include <strings.h>
 #include "io/io.h"
 
+#define VALUE_UNITS "value units:="
 enum { LARGEST_HEADER = 1 << 16, HEADER = 1024, DIMENSIONS = 3 };
 
 typedef struct {
@@ -175,12 +176,16 @@ static tomos_status take_field(Header *h, const char *field, const char *value)
 	return TOMOS_OK;
 }
 
-/* One line; "key:=value" and comments do not concern the numbers. */
+/* One line; comments do not concern the numbers, nor does "key:=value" except for VALUE_UNITS. */
 static tomos_status take_line(Header *h, char *line)
 {
 	char *colon = strchr(line, ':');
 	text_trim(line);
-	if (line[0] == '#' || !colon || colon[1] == '=')
+	if (line[0] == '#' || !colon)
+		return TOMOS_OK;
+	if (strncmp(line, VALUE_UNITS, strlen(VALUE_UNITS)) == 0)
+		take_sample_unit(h, line + strlen(VALUE_UNITS));
+	if (colon[1] == '=')
 		return TOMOS_OK;
 	*colon = 0;
 	return take_field(h, line, colon + 1 + strspn(colon + 1, " \t"));
@@ -358,20 +363,31 @@ static tomos_status nrrd_sources(const File *file, TakePath take, void *user)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* The unit of the samples; integers are scaled, so that the unit is that of values after that. */
+static void say_values(const File *file, char *text, size_t size)
+{
+	const char *unit = file->units.value;
+	if (file->element.kind == 'f')
+		snprintf(text, size, "%s%s%s", unit[0] ? "sample units: " : "", unit,
+			unit[0] ? "\n" : "");
+	else
+		snprintf(text, size, "scale:=%.17g\noffset:=%.17g\n%s%s%s", file->scale,
+			file->offset, unit[0] ? VALUE_UNITS : "", unit, unit[0] ? "\n" : "");
+}
+
 /* A comment fills the header, so that the data always have the same offset. */
 static tomos_status nrrd_seal(File *file)
 {
 	const Nrrd *own = file->own;
 	const int64_t *n = file->shape;
 	const double *first = own->plain.grid.first, *step = own->plain.grid.step;
-	char text[HEADER + 1], grid[512] = "", units[128] = "", sample[64] = "";
+	char text[HEADER + 1], grid[512] = "", units[128] = "", sample[192] = "";
 	const FileUnits *u = &file->units;
 	const char *type = element_names(types, COUNT(types), file->element);
 	if (u->length[0])
 		snprintf(units, sizeof units, "space units: \"%s\" \"%s\" \"%s\"\n", u->length,
 			u->length, u->length);
-	if (u->value[0])
-		snprintf(sample, sizeof sample, "sample units: \"%s\"\n", u->value);
+	say_values(file, sample, sizeof sample);
 	if (own->plain.grid.known)
 		snprintf(grid, sizeof grid,
 			"space: left-posterior-superior\n"

@@ -167,6 +167,7 @@ static tomos_status find_fan(const AxisProblem *p, int method, bool decide, tomo
 	take(axis, &answer);
 	axis->pairs = answer.column;
 	axis->reversed = reversed;
+	axis->tilted = answer.tilted;
 	if (method != SHARPNESS)
 		return TOMOS_OK;
 	AxisProblem near = around(p, answer.column, TRIALS);
@@ -251,7 +252,7 @@ static tomos_status search(
 		.vo = NAN,
 		.sharpness = NAN};
 	if (p->orbit)
-		TRY(find_fan(p, method, strcmp(o->direction, "auto") == 0, axis));
+		TRY(find_fan(p, method, strcmp(o->direction, "given") != 0, axis));
 	else
 		TRY(find_by(p, method, full_turn, o->axis_range_count > 0, axis));
 	axis->half = full_turn && (axis->column < 0.25 * last || axis->column > 0.75 * last);

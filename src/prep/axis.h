@@ -20,6 +20,7 @@ typedef struct {
 	double error;              /* standard error of the column; NAN: unknown */
 	double likeness;           /* of what is compared, for the best column; 1: equal */
 	bool at_edge;
+	bool tilted;    /* as in tomos_axis */
 	int64_t scores; /* of positions searched, as in tomos_axis */
 	double score_first, score_step, score[TOMOS_AXIS_SCORES];
 } AxisAnswer;

@@ -8,6 +8,7 @@ enum { MOST_COLUMNS = 512 };
 #define LEAST_BAND 2 /* rows */
 #define SURE 4       /* standard errors by which the other direction must be better, */
 #define CLEAR 0.8    /* or its residual relative to that of the given one */
+#define TILTED 0.8   /* likewise, of a detector that is rolled or swivelled */
 #define SEEN 1e-3   /* residual by which it is better at least: that of round objects is rounding */
 #define UNSURE 0.1  /* confidence */
 #define COMMON 0.01 /* columns: error that parts of the data have in common */
@@ -112,6 +113,22 @@ static Rotation compare(const Opposite *s, const AxisAnswer found[2], const Pair
 	return (Rotation){other && likelier, clear, !clear && (other || !same)};
 }
 
+/* Whether the rays agree far better with a detector that is rolled or swivelled further. */
+static bool is_tilted(const Opposite *s, const AxisProblem *p, double sign, const PairFit *fit)
+{
+	static const unsigned ways[] = {
+		1u << PAIR_AXIS | 1u << PAIR_SLOPE, 1u << PAIR_AXIS | 1u << PAIR_SWIVEL};
+	double distance = p->orbit->detector / p->orbit->width;
+	for (int i = 0; i < COUNT(ways) && opposite_agrees(s, fit); i++) {
+		PairFit other = *fit;
+		if (opposite_fit(s, distance, sign, ways[i], &other) == TOMOS_OK && other.solved &&
+			other.residual < TILTED * fit->residual &&
+			fit->residual - other.residual > SEEN)
+			return true;
+	}
+	return false;
+}
+
 /* Both directions, or the one given. */
 static tomos_status try_line(
 	const AxisProblem *p, const Line *line, bool decide, AxisAnswer *answer, Rotation *found)
@@ -128,6 +145,8 @@ static tomos_status try_line(
 	if (decide)
 		*found = compare(&s, both, fits);
 	*answer = both[found->reversed];
+	answer->tilted = is_tilted(&s, p, found->reversed ? -p->orbit->mirror : p->orbit->mirror,
+		&fits[found->reversed]);
 	if (!opposite_agrees(&s, &fits[found->reversed]) || isnan(answer->error) || found->open)
 		answer->confidence *= UNSURE;
 	if (!fits[found->reversed].solved)

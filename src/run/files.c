@@ -98,6 +98,17 @@ tomos_status tomos_file_set_text(File *file, const char *name, const char *text)
 	return status;
 }
 
+tomos_status tomos_file_text(const File *file, const char *name, char *text, size_t size)
+{
+	char *full, *found = NULL;
+	TRY(mem_printf(&full, "process/%s", name));
+	tomos_status status = io_text(file, full, &found);
+	mem_free(full);
+	snprintf(text, size, "%s", found ? found : "");
+	mem_free(found);
+	return status;
+}
+
 tomos_status tomos_file_set_units(File *file, const char *length, const char *value)
 {
 	const char *const given[2] = {length, value};

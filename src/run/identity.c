@@ -218,7 +218,8 @@ static tomos_status hash_settings(const FileRun *r, uint64_t *result)
 	TRY(options_take(&source, r->job->source, "source"));
 	const int64_t sizes[] = {g->rows, g->columns, g->count, r->first_slice, r->slices,
 		p->info.rows, p->info.columns, p->info.views, p->info.flats, p->info.darks,
-		p->first_column, p->columns, p->bin, p->first_row, p->scan->sinograms};
+		p->first_column, p->columns, p->bin, p->first_row,
+		p->scan->sets[TOMOS_VIEWS].sinograms};
 	uint64_t sum = hash_text(UINT64_C(14695981039346656037), r->method);
 	sum = hash_text(sum, source.dataset);
 	sum = hash_text(sum, source.raw);

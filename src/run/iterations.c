@@ -175,7 +175,7 @@ static Squares sum_at(const Iterative *it, int64_t k)
 	return s;
 }
 
-static int64_t most_iterations(const Iterative *it)
+int64_t iterations_most(const Iterative *it)
 {
 	int64_t most = 0;
 	for (int64_t i = 0; i < it->slab_count; i++)
@@ -190,7 +190,7 @@ void iterations_sum(const Iterative *it, tomos_run_report *report)
 	tomos_history history = {.bytes = sizeof history}, *h = &history;
 	double least = HUGE_VAL;
 	struct_take(h, it->o.history, "tomos_history");
-	report->iterations = most_iterations(it);
+	report->iterations = iterations_most(it);
 	report->best = 0;
 	for (int64_t k = 0; k < report->iterations; k++) {
 		Squares s = sum_at(it, k);

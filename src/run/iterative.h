@@ -54,6 +54,8 @@ tomos_status iterations_list(char **text, const Iterative *it);
 void iterations_add_list(Iterative *it, const char *text);
 /* Combines residual and error of all slabs into the caller's history and the report. */
 void iterations_sum(const Iterative *it, tomos_run_report *report);
+/* The most of any slab. */
+int64_t iterations_most(const Iterative *it);
 void iterations_free(Iterations *iterations);
 
 #endif

@@ -34,7 +34,7 @@ tomos_status job_tell(const tomos_job *job, tomos_level level, const char *forma
 
 /* ---- the output ---------------------------------------------------------------------------- */
 
-tomos_status default_output(char **output, const char *scan)
+static tomos_status output_beside(char **output, const char *scan)
 {
 	size_t length = strlen(scan);
 	while (length > 1 && scan[length - 1] == '/')
@@ -46,6 +46,16 @@ tomos_status default_output(char **output, const char *scan)
 			break;
 		}
 	return mem_printf(output, "%.*s_rec/", end, scan);
+}
+
+tomos_status default_output(char **output, const char *scan)
+{
+	char *file, *dataset;
+	TRY(io_split(scan, &file, &dataset));
+	tomos_status status = output_beside(output, file);
+	mem_free(file);
+	mem_free(dataset);
+	return status;
 }
 
 tomos_status tomos_job_output(const char *scan, char *output, size_t size)
@@ -107,27 +117,52 @@ static tomos_status check_views(const tomos_job *job, const uint64_t given[3], c
 	return job->axis_later ? TOMOS_OK : reject_given(given, GIVEN_AXIS, false, why);
 }
 
-/* Rays of a point source tell the direction of rotation, also where the axis is given. */
+/* Whether rays tell the direction of rotation, also where the axis is given. */
+static bool has_point_source(const tomos_scan_options *scan, const tomos_scan *file)
+{
+	const char *in_file = file->setup.geometry;
+	return strcmp(scan->geometry, "fan") == 0 || strcmp(scan->geometry, "cone") == 0 ||
+	       (strcmp(scan->geometry, "parallel") == 0 && in_file && strcmp(in_file, "cone") == 0);
+}
+
+/* Why the axis of the scan is not searched for; "": it is. */
+static void why_no_search(const tomos_scan_options *scan, const tomos_scan *file,
+	const uint64_t given[3], char *why, size_t size)
+{
+	why[0] = 0;
+	if (is_given(given, GIVEN_SCAN, "axis"))
+		snprintf(why, size, "the option 'axis' sets the axis");
+	else if (strcmp(scan->geometry, "helix") == 0 || strcmp(scan->geometry, "lebedev") == 0)
+		snprintf(why, size, "the axis of a %.40s scan is not searched for", scan->geometry);
+	else if (scan_axis_known(file))
+		snprintf(why, size, "'%.400s' says where the axis is", file->path);
+}
+
 static tomos_status check_axis(
 	const tomos_job *job, const tomos_scan *scan_file, const uint64_t given[3])
 {
 	tomos_scan_options scan = tomos_scan_defaults();
-	char why[128];
+	char why[512];
 	TRY(options_take(&scan, job->geometry, "scan"));
-	const char *file = scan_file->setup.geometry;
-	bool point = strcmp(scan.geometry, "fan") == 0 || strcmp(scan.geometry, "cone") == 0 ||
-		     (file && strcmp(file, "cone") == 0);
 	uint64_t others[3] = {given[0], given[1], given[2]};
-	if (is_given(given, GIVEN_SCAN, "axis") && point)
+	why_no_search(&scan, scan_file, given, why, sizeof why);
+	if (has_point_source(&scan, scan_file))
 		others[GIVEN_AXIS] &= ~option_bit(GIVEN_AXIS, "direction");
-	if (is_given(given, GIVEN_SCAN, "axis"))
-		snprintf(why, sizeof why, "the option 'axis' sets the axis");
-	else if (strcmp(scan.geometry, "helix") == 0 || strcmp(scan.geometry, "lebedev") == 0)
-		snprintf(why, sizeof why, "the axis of a %.40s scan is not searched for",
-			scan.geometry);
-	else
+	else if (!why[0] && is_given(given, GIVEN_AXIS, "direction"))
+		return fail(TOMOS_BAD_VALUE,
+			"the option 'direction' has no effect: the rays are parallel");
+	return why[0] && !job->axis_later ? reject_given(others, GIVEN_AXIS, false, why) : TOMOS_OK;
+}
+
+/* 0 stands for what the file says, unless it is given. */
+static tomos_status check_pixel(const tomos_job *job, const uint64_t given[3])
+{
+	tomos_scan_options scan = tomos_scan_defaults();
+	TRY(options_take(&scan, job->geometry, "scan"));
+	if (!is_given(given, GIVEN_SCAN, "pixel") || scan.pixel > 0)
 		return TOMOS_OK;
-	return job->axis_later ? TOMOS_OK : reject_given(others, GIVEN_AXIS, false, why);
+	return fail(
+		TOMOS_BAD_VALUE, "the option 'pixel' is %g; it must be greater than 0", scan.pixel);
 }
 
 tomos_status tomos_job_check(const tomos_job *given_job, const tomos_scan *scan, const char *views,
@@ -139,6 +174,7 @@ tomos_status tomos_job_check(const tomos_job *given_job, const tomos_scan *scan,
 	if (!given || (!views && !scan))
 		return fail(TOMOS_BAD_VALUE, "a job is checked without %s",
 			given ? "its scan" : "the options that were given");
+	TRY(check_pixel(&job, given));
 	if (views)
 		snprintf(why, sizeof why, "the views are those of %.400s", views);
 	else if (scan->geometry)

@@ -4,6 +4,8 @@
 #include "run/run_parts.h"
 #include "truth/truth.h"
 
+enum { ENDED_TEXT = 32 };
+
 static tomos_status put_geometry(const FileRun *r)
 {
 	const tomos_geometry *g = r->whole->geometry;
@@ -58,6 +60,16 @@ static tomos_status put_axis(const FileRun *r)
 	return status;
 }
 
+/* Room for texts of the end of the run, which are then written in place: what has been begun stays
+ * readable for a later run whenever this one is killed. */
+static tomos_status reserve_iterations(const FileRun *r)
+{
+	char blank[ENDED_TEXT];
+	snprintf(blank, sizeof blank, "%*s", ENDED_TEXT - 1, "");
+	TRY(tomos_file_set_text(r->file, "iterations", blank));
+	return tomos_file_set_text(r->file, "ended", blank);
+}
+
 /* Writes the provenance of the volume: command, all options, version and geometry. */
 static tomos_status put_provenance(const FileRun *r)
 {
@@ -77,9 +89,30 @@ static tomos_status put_provenance(const FileRun *r)
 	if (job->recipe)
 		TRY(tomos_file_set_text(r->file, "recipe", job->recipe));
 	TRY(put_axis(r));
+	if (r->iterates)
+		TRY(reserve_iterations(r));
 	if (r->prepared->found)
 		TRY(tomos_file_set_text(r->file, "found", r->prepared->found));
 	return r->file->format->put ? put_geometry(r) : TOMOS_OK;
+}
+
+/* How many iterations made the volume, and what ended them, when these are known. */
+tomos_status output_put_iterations(const FileRun *r)
+{
+	const Iterative *it = &r->iterative;
+	double most = (double)iterations_most(it);
+	char text[ENDED_TEXT];
+	if (!r->iterates)
+		return TOMOS_OK;
+	TRY(comm_largest(r->comm, &most, 1));
+	if (comm_rank(r->comm) > 0)
+		return TOMOS_OK;
+	snprintf(text, sizeof text, "%.0f", most);
+	TRY(tomos_file_set_text(r->file, "iterations", text));
+	return tomos_file_set_text(r->file, "ended",
+		r->stopped  ? "interrupted"
+		: it->ended ? it->ended
+			    : "iterations");
 }
 
 /* Of the files of slices: that of the slice in the whole volume, which is part of the identity. */

@@ -178,13 +178,28 @@ static tomos_status say_missing(const tomos_prepared *p, const tomos_job *job)
 	return TOMOS_OK;
 }
 
+/* The lines "note      ..." of what was read. */
+static tomos_status say_notes(const tomos_prepared *p, const tomos_job *job)
+{
+	static const char name[] = "note ";
+	const char *line = p->scan->setup.read;
+	for (; line && *line; line += strcspn(line, "\n"), line += *line != 0)
+		if (strncmp(line, name, strlen(name)) == 0) {
+			const char *text = line + strlen(name);
+			text += strspn(text, " ");
+			TRY(job_note(job, "%.*s", (int)strcspn(text, "\n"), text));
+		}
+	return TOMOS_OK;
+}
+
 /* What a scanner's file leaves open. */
 static tomos_status say_setup(const tomos_prepared *p, const tomos_job *job)
 {
 	const ScanSetup *s = &p->scan->setup;
 	if (s->white > 0 && p->info.flats == 1)
 		TRY(job_say(job, "white     %g counts without an object", s->white));
-	if (!s->geometry || job->views || s->direction_known || p->note)
+	TRY(say_notes(p, job));
+	if (!s->geometry || job->views || s->direction_known || p->decided)
 		return TOMOS_OK;
 	return job_note(job,
 		"'%s' does not say in which direction the stage rotates; if the volume is "

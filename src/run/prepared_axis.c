@@ -78,9 +78,9 @@ static bool is_circle(const tomos_geometry *g)
 }
 
 /* Laminography: all rows are summed. */
-static bool is_tilted(const tomos_geometry *g)
+bool prepared_is_tilted(const tomos_prepared *p)
 {
-	return !view_has_source(&g->views[0]) && !is_parallel(g);
+	return !view_has_source(&p->geometry->views[0]) && !is_parallel(p->geometry);
 }
 
 /* Rows [*row, *row + *rows) in which the axis is best searched for. */
@@ -92,7 +92,7 @@ tomos_status tomos_prepared_axis_rows(const tomos_prepared *p, int64_t *row, int
 	*row = (g->rows - *rows) / 2;
 	if (is_parallel(g) || view_fans(&g->views[0]))
 		return TOMOS_OK;
-	if (is_tilted(g)) {
+	if (prepared_is_tilted(p)) {
 		*row = 0;
 		*rows = g->rows;
 		return TOMOS_OK;
@@ -298,16 +298,32 @@ static tomos_status name_range(const tomos_prepared *p, const tomos_axis *axis, 
 		why, p->axis_range[0], p->axis_range[1]);
 }
 
+static tomos_status search_any(tomos_prepared *p, tomos_backend *backend, int64_t row, int64_t rows,
+	tomos_axis *axis, const tomos_progress *progress)
+{
+	tomos_status status = prepared_is_tilted(p)
+				      ? search_sums(p, backend, axis, progress)
+				      : search_rows(p, backend, row, rows, axis, progress);
+	return name_range(p, axis, status);
+}
+
+/* A direction that the scanner's file says is kept, whatever the rays say. */
 tomos_status tomos_prepared_axis(tomos_prepared *p, tomos_backend *backend, int64_t row,
 	int64_t rows, tomos_axis *axis, const tomos_progress *progress)
 {
 	tomos_axis found = {.bytes = sizeof found};
 	TRY(struct_give(axis, &found, "tomos_axis"));
 	TRY(check_range(p));
-	tomos_status status = is_tilted(p->geometry)
-				      ? search_sums(p, backend, &found, progress)
-				      : search_rows(p, backend, row, rows, &found, progress);
-	TRY(name_range(p, &found, status));
+	TRY(search_any(p, backend, row, rows, &found, progress));
+	if (found.reversed && p->keeps_direction) {
+		bool sure = found.confidence >= UNSURE;
+		tomos_axis_options asked = p->axis;
+		p->axis.direction = "given";
+		tomos_status status = search_any(p, backend, row, rows, &found, progress);
+		p->axis = asked;
+		TRY(status);
+		found.contradicted = sure;
+	}
 	TRY(move_axis(p, found.column, found.reversed));
 	in_columns_of_scan(p, &found);
 	p->searched = found;
@@ -319,35 +335,6 @@ int tomos_prepared_searched(const tomos_prepared *p, tomos_axis *axis)
 	return p->searched.bytes > 0 && struct_give(axis, &p->searched, "tomos_axis") == TOMOS_OK;
 }
 
-/* What to do about a result that is not certain. */
-static tomos_status warn_doubt(tomos_prepared *p, const tomos_axis *axis)
-{
-	const double results[] = {axis->pairs, axis->vo, axis->sharpness};
-	static const char *const names[] = {"pairs", "vo", "sharpness"};
-	double from, to, step, last = (double)(p->info.columns - 1);
-	char list[120] = "";
-	if (!tomos_axis_doubt(axis, &from, &to, &step))
-		return TOMOS_OK;
-	for (int i = 0; i < COUNT(results); i++)
-		if (!isnan(results[i]))
-			snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s %.2f",
-				list[0] ? ", " : "", names[i], results[i]);
-	if (is_tilted(p->geometry))
-		return mem_printf(
-			&p->warning, "the axis is uncertain (%s); the option 'axis' sets it", list);
-	if (axis->at_edge)
-		return mem_printf(&p->warning,
-			"the axis may be outside the range %g to %g that was searched (%s); give "
-			"another one with the option 'axis-range', or the column with the option "
-			"'axis'",
-			axis->low, axis->high, list);
-	return mem_printf(&p->warning,
-		"the axis is uncertain (%s); compare slices with 'tomos center %s --sweep "
-		"%g:%g:%g' and "
-		"the options of this run",
-		list, p->scan->path, from, fmin(to, last), step);
-}
-
 /* Where the midplane of a cone beam is empty, rows further away show the axis. `status` is that of
  * the search there. */
 static tomos_status search_wider(tomos_prepared *p, int64_t *row, int64_t *rows, tomos_axis *axis,
@@ -355,7 +342,7 @@ static tomos_status search_wider(tomos_prepared *p, int64_t *row, int64_t *rows,
 {
 	const tomos_geometry *g = p->geometry;
 	int64_t most = MOST_FLOATS / (g->count * g->columns) + 1, wide = min64(8 * *rows, most);
-	if (axis->confidence >= UNSURE || *rows >= g->rows || wide <= *rows ||
+	if (axis->confidence >= UNSURE || axis->contradicted || *rows >= g->rows || wide <= *rows ||
 		g->views[0].src[3] != TOMOS_POINT || (status != TOMOS_OK && !p->blank))
 		return status;
 	int64_t reversed = axis->reversed;
@@ -364,31 +351,6 @@ static tomos_status search_wider(tomos_prepared *p, int64_t *row, int64_t *rows,
 	TRY(tomos_prepared_axis(p, NULL, *row, *rows, axis, progress));
 	axis->reversed ^= reversed; /* relative to the angles as given */
 	return TOMOS_OK;
-}
-
-static tomos_status say_found(tomos_prepared *p, int64_t row, int64_t rows, const tomos_axis *axis)
-{
-	char error[40] = "";
-	if (!isnan(axis->error))
-		snprintf(error, sizeof error, "standard error %.2g, ", axis->error);
-	TRY(warn_doubt(p, axis));
-	return mem_printf(&p->note,
-		"axis      column %.2f, found in rows %lld to %lld, %s%s (confidence %.2f)%s",
-		axis->column, (long long)(row * p->bin), (long long)((row + rows) * p->bin - 1),
-		error, p->warning ? "uncertain" : "certain", axis->confidence,
-		axis->reversed ? "; the angles are negated: rays measured from both sides agree "
-				 "for the opposite direction of rotation only (keep it with the "
-				 "option 'direction' given)"
-			       : "");
-}
-
-static tomos_status say_not_found(tomos_prepared *p)
-{
-	TRY(mem_printf(&p->warning,
-		"the axis could not be found (%.300s); the option 'axis' sets it",
-		tomos_message()));
-	return mem_printf(&p->note, "axis      column %.2f, the middle of the detector",
-		0.5 * (double)(p->info.columns - 1));
 }
 
 /* Searches for the axis in a few rows around the middle, and reports the result. An empty scan, or
@@ -402,33 +364,28 @@ static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
 	status = search_wider(p, &row, &rows, &axis, status, progress);
 	bool middle = p->blank || (!is_parallel(p->geometry) && p->axis.axis_range_count == 0);
 	if (status == TOMOS_BAD_VALUE && middle)
-		return say_not_found(p);
+		return axis_say_not_found(p);
 	TRY(status);
-	return say_found(p, row, rows, &axis);
-}
-
-/* Whether the direction of rotation is known: from views, from the file, or from the user. */
-static bool direction_known(const tomos_prepared *p, const tomos_job *job)
-{
-	const ScanSetup *setup = &p->scan->setup;
-	bool reversed = job->geometry && job->geometry->reverse;
-	return reversed || job->views || p->scan->geometry ||
-	       (setup->geometry && setup->direction_known);
+	return axis_say_found(p, row, rows, &axis);
 }
 
 static tomos_status take_options(tomos_prepared *p, const tomos_job *job)
 {
+	const ScanSetup *setup = &p->scan->setup;
+	bool user = (job->geometry && job->geometry->reverse) || job->views || p->scan->geometry;
 	p->axis = tomos_axis_defaults();
 	TRY(options_take(&p->axis, job->axis, "axis"));
 	if (p->axis.axis_range_count == 2)
 		memcpy(p->axis_range, p->axis.axis_range, sizeof p->axis_range);
-	if (direction_known(p, job) && strcmp(p->axis.direction, "auto") == 0)
+	bool checks = strcmp(p->axis.direction, "check") == 0;
+	if (checks && user)
 		p->axis.direction = "given";
+	p->keeps_direction = checks && !user && setup->geometry && setup->direction_known;
 	return TOMOS_OK;
 }
 
-/* The axis is given, but not the direction: the rays decide that alone. open: the scanner's file
- * says so; else angles are kept where rays are not sure, or none is measured from both sides. */
+/* The axis is given: the rays decide the direction alone. open: the scanner's file leaves it so;
+ * else angles are kept where rays are not sure, or none is measured from both sides. */
 static tomos_status find_direction(tomos_prepared *p, bool open, const tomos_progress *progress)
 {
 	tomos_axis axis = {.bytes = sizeof axis};
@@ -440,11 +397,13 @@ static tomos_status find_direction(tomos_prepared *p, bool open, const tomos_pro
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
 	if (!open && (status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED))
-		return TOMOS_OK;
+		return strcmp(p->axis.direction, "auto") == 0 ? axis_say_no_direction(p) : TOMOS_OK;
 	TRY(status);
 	bool sure = axis.confidence >= UNSURE;
 	TRY(move_axis(p, column, axis.reversed && !sure && !open));
 	p->searched.bytes = 0;
+	if (axis.contradicted)
+		return axis_warn_contradicted(p);
 	if (!open && !(sure && axis.reversed))
 		return TOMOS_OK;
 	if (!sure)
@@ -455,32 +414,30 @@ static tomos_status find_direction(tomos_prepared *p, bool open, const tomos_pro
 			      : "that of the angles");
 }
 
-/* The axis of a helix is not searched for, and is taken to be in the middle. */
-static tomos_status say_middle(tomos_prepared *p, const tomos_job *job)
+static tomos_status known_axis(tomos_prepared *p, const tomos_job *job, bool said, bool of_file,
+	const tomos_progress *progress)
 {
-	const char *kind = job->geometry ? job->geometry->geometry : "";
-	if (strcmp(kind, "helix") != 0)
-		return TOMOS_OK;
-	return mem_printf(&p->note,
-		"axis      column %.2f, the middle of the detector: of a helix it is not searched "
-		"for; the option 'axis' sets it",
-		0.5 * (double)(p->info.columns - 1));
+	const ScanSetup *setup = &p->scan->setup;
+	bool point = view_has_source(&p->geometry->views[0]);
+	if (!is_circle(p->geometry))
+		return said ? TOMOS_OK : axis_say_middle(p, job);
+	p->decided = !said;
+	if (!said)
+		return find_axis(p, progress);
+	if (point && strcmp(p->axis.direction, "given") != 0) {
+		TRY(find_direction(p, setup->geometry && !setup->direction_known, progress));
+		p->decided = p->note != NULL;
+	}
+	return of_file ? axis_say_of_file(p) : TOMOS_OK;
 }
 
 tomos_status prepared_axis_known(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress)
 {
-	bool said = job->views || p->scan->geometry || (job->geometry && job->geometry->axis) ||
-		    scan_axis_known(p->scan);
+	bool given = job->views || p->scan->geometry || (job->geometry && job->geometry->axis);
+	bool of_file = !given && scan_axis_known(p->scan);
 	TRY(take_options(p, job));
 	if (job->axis_later)
 		return TOMOS_OK;
-	if (!is_circle(p->geometry))
-		return said ? TOMOS_OK : say_middle(p, job);
-	if (!said)
-		return find_axis(p, progress);
-	if (direction_known(p, job) || strcmp(p->axis.direction, "given") == 0 ||
-		!view_has_source(&p->geometry->views[0]))
-		return TOMOS_OK;
-	return find_direction(p, p->scan->setup.geometry, progress);
+	return known_axis(p, job, given || of_file, of_file, progress);
 }

@@ -88,6 +88,23 @@ static tomos_status open_compare(FileRun *r)
 	return also_truth ? TOMOS_OK : run_check_volume(r, r->compare, true);
 }
 
+/* Rejects a scan that filtered back projection is not for, before its axis is searched for. */
+static tomos_status check_kind(const tomos_job *job)
+{
+	tomos_scan_options scan = tomos_scan_defaults();
+	bool named = job->method && job->method[0];
+	const char *method = named ? job->method : "filtered back projection";
+	TRY(options_take(&scan, job->geometry, "scan"));
+	bool lamina = strcmp(scan.geometry, "laminography") == 0 && scan.tilt != 0;
+	if (job->views || run_is_iterative(method) ||
+		(!lamina && choice_index("helix|lebedev", scan.geometry) < 0))
+		return TOMOS_OK;
+	return fail(TOMOS_UNSUPPORTED,
+		"%s needs a circle about the z axis, and this is a %s scan; use an algebraic "
+		"method, for instance sirt",
+		method, scan.geometry);
+}
+
 /* What is to be done, with the scan and the backend open. */
 static tomos_status open_run(FileRun *r)
 {
@@ -99,6 +116,7 @@ static tomos_status open_run(FileRun *r)
 	TRY(options_need("run", &r->options, NULL));
 	TRY(options_take(&r->file_options, job->file, "file"));
 	TRY(run_check_units(r));
+	TRY(check_kind(job));
 	TRY(name_output(r));
 	opening_begin(&r->opening, job, r->comm);
 	TRY(tomos_prepared_open(&r->whole, job, r->progress));
@@ -154,9 +172,11 @@ static tomos_status say_plan(const FileRun *r)
 	TRY(p->found ? job_say(r->job, "%s", p->found) : TOMOS_OK);
 	TRY(job_say(r->job, "method    %s on %s", r->method, tomos_backend_describe(r->backend)));
 	TRY(r->by_why[0] ? job_say(r->job, "by        %s: %s", r->by.by, r->by_why) : TOMOS_OK);
-	TRY(job_say(r->job, "volume    %lld x %lld x %lld voxels (x y z) of %g x %g x %g to %s",
+	TRY(job_say(r->job, "volume    %lld x %lld x %lld voxels (x y z) of %g x %g x %g%s%s to %s",
 		(long long)r->grid.n[0], (long long)r->grid.n[1], (long long)r->slices,
-		fabs(r->grid.step[0]), fabs(r->grid.step[1]), fabs(r->grid.step[2]), r->output));
+		fabs(r->grid.step[0]), fabs(r->grid.step[1]), fabs(r->grid.step[2]),
+		p->unit[0] ? " " : "", strcmp(p->unit, "pixel") == 0 ? "pixels" : p->unit,
+		r->output));
 	if (r->slices < r->grid.n[2])
 		TRY(job_say(r->job, "slices    %lld to %lld of the volume's %lld",
 			(long long)r->first_slice, (long long)(r->first_slice + r->slices - 1),
@@ -293,11 +313,39 @@ static tomos_status show_complete(FileRun *r, tomos_status status)
 	return status == TOMOS_OK ? TOMOS_OK : fail(status, "%s", reason);
 }
 
+/* The metal of all slabs. */
+static tomos_status say_metal(FileRun *r)
+{
+	const MetalFound *m = &r->metal_found;
+	double sums[2] = {m->voxels, m->metal};
+	double ends[2] = {m->voxels > 0 ? -m->low : -HUGE_VAL, m->high};
+	char range[64];
+	if (!r->metal)
+		return TOMOS_OK;
+	TRY(comm_sum(r->comm, sums, 2));
+	TRY(comm_largest(r->comm, ends, 2));
+	if (-ends[0] < ends[1])
+		snprintf(range, sizeof range, "%.4g to %.4g, by slice", -ends[0], ends[1]);
+	else
+		snprintf(range, sizeof range, "%.4g", ends[1]);
+	if (sums[1] == 0)
+		return job_note(r->job,
+			"no metal found: no voxel is above %s; the option 'metal_threshold' sets "
+			"another limit",
+			range);
+	return job_say(r->job, "metal     %.3g %% of the voxels, above %s", 100 * sums[1] / sums[0],
+		range);
+}
+
 static tomos_status execute(FileRun *r)
 {
 	tomos_status status = run_agree(r, run_begin_preview(r));
 	if (status == TOMOS_OK)
 		status = reconstruct_all(r);
+	if (status == TOMOS_OK)
+		status = run_agree(r, say_metal(r));
+	if (status == TOMOS_OK)
+		status = run_agree(r, output_put_iterations(r));
 	if (status == TOMOS_OK)
 		status = run_commit(r);
 	r->report->complete = status == TOMOS_OK;

@@ -34,6 +34,8 @@ struct tomos_prepared {
 	char *found;                       /* what was, in lines, or NULL */
 	tomos_axis_options axis;           /* the list it points to is the caller's: */
 	double axis_range[2];
+	bool decided;         /* the direction was searched for */
+	bool keeps_direction; /* that of the scanner's file, with a warning if rays contradict it */
 };
 
 /* The same with views [first, first + count) of its geometry. Others are read only if steps of the
@@ -45,6 +47,15 @@ void prepared_part_free(tomos_prepared *part);
  * search. */
 tomos_status prepared_axis_known(
 	tomos_prepared *p, const tomos_job *job, const tomos_progress *progress);
+
+bool prepared_is_tilted(const tomos_prepared *p); /* laminography: all rows are summed */
+/* What is said of the axis (axis_say.c): in p->note and p->warning. */
+tomos_status axis_say_found(tomos_prepared *p, int64_t row, int64_t rows, const tomos_axis *axis);
+tomos_status axis_say_not_found(tomos_prepared *p); /* because of the last message */
+tomos_status axis_say_no_direction(tomos_prepared *p);
+tomos_status axis_say_middle(tomos_prepared *p, const tomos_job *job);
+tomos_status axis_say_of_file(tomos_prepared *p);
+tomos_status axis_warn_contradicted(tomos_prepared *p);
 
 /* Whether the data are line integrals after preparation. */
 bool prepared_are_counts(const tomos_prepared *p);

@@ -101,12 +101,13 @@ typedef struct {
 	tomos_analytic_options by; /* of the job, where --by auto was replaced in them, */
 	char by_why[256];          /* for this reason */
 	bool metal;                /* metal artefacts are reduced, in host memory */
-	bool truncated;            /* reported: the object is wider than the detector */
-	bool compared_flats;       /* with the projections, and reported where they do not fit */
-	bool compared_quantity;    /* with what line integrals are like, and reported if unlike */
-	bool compared_columns;     /* over the views, and reported where they do not vary */
-	bool stopped;              /* cancelled, with a whole iterate in the volume */
-	tomos_file *compare;       /* the volume that the result is compared with, or NULL */
+	MetalFound metal_found;
+	bool truncated;         /* reported: the object is wider than the detector */
+	bool compared_flats;    /* with the projections, and reported where they do not fit */
+	bool compared_quantity; /* with what line integrals are like, and reported if unlike */
+	bool compared_columns;  /* over the views, and reported where they do not vary */
+	bool stopped;           /* cancelled, with a whole iterate in the volume */
+	tomos_file *compare;    /* the volume that the result is compared with, or NULL */
 } FileRun;
 
 double run_now(void);                                       /* seconds */
@@ -179,8 +180,9 @@ tomos_status run_identity(const FileRun *run, Identity *identity);
 /* Where nothing stands in the way, creates the output while the backend is opened, so that memory
  * for large files is allocated meanwhile. */
 tomos_status output_begin_early(FileRun *run);
-tomos_status output_create(FileRun *run);         /* by one process, or rank 0 */
-tomos_status output_put_grid(const FileRun *run); /* with the units */
+tomos_status output_create(FileRun *run);               /* by one process, or rank 0 */
+tomos_status output_put_iterations(const FileRun *run); /* by all ranks, before the commit */
+tomos_status output_put_grid(const FileRun *run);       /* with the units */
 /* Compares the output with the volume that the job names, slab by slab; the result is in the
  * report. */
 tomos_status run_compare(FileRun *run);

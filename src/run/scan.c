@@ -54,13 +54,13 @@ tomos_status scan_shape(tomos_scan *scan, const tomos_source_options *o, bool si
 	int layout = 0;
 	if (o->layout[0])
 		TRY(choice_find("layout", source_values.layout, o->layout, &layout));
-	scan->sinograms = o->layout[0] ? layout == 1 : sinograms;
-	if (scan->sinograms && views->list)
+	views->sinograms = o->layout[0] ? layout == 1 : sinograms;
+	if (views->sinograms && views->list)
 		return fail(TOMOS_BAD_VALUE, "'%s' is an NXtomo file, whose layout is projections",
 			scan->path);
 	if (!views->list)
-		views->count = shape[scan->sinograms ? 1 : 0];
-	scan->rows = shape[scan->sinograms ? 0 : 1];
+		views->count = shape[views->sinograms ? 1 : 0];
+	scan->rows = shape[views->sinograms ? 0 : 1];
 	scan->columns = shape[2];
 	return TOMOS_OK;
 }
@@ -83,9 +83,16 @@ static tomos_status open_others(FrameSet *set, tomos_frames which, const char *p
 	tomos_scan *other;
 	bool rich;
 	File *look;
+	char *file, *dataset;
 	if (!path[0])
 		return TOMOS_OK;
 	frames_close(set);
+	TRY(io_split(path, &file, &dataset));
+	bool named = dataset != NULL;
+	mem_free(file);
+	mem_free(dataset);
+	if (named)
+		return frames_open(set, path, "", "");
 	TRY(io_look(&look, path));
 	const ScanKind *kind;
 	tomos_status status = find_kind(&kind, look);
@@ -102,11 +109,22 @@ static tomos_status open_others(FrameSet *set, tomos_frames which, const char *p
 	return TOMOS_OK;
 }
 
-static tomos_status check_frames(const tomos_scan *scan, tomos_frames which)
+/* Flats and darks of a single row may be an image, one line each. */
+static void take_lines(const tomos_scan *scan, FrameSet *set)
 {
-	const FrameSet *set = &scan->sets[which];
-	if (!set->file ||
-		(set->file->shape[1] == scan->rows && set->file->shape[2] == scan->columns))
+	const int64_t *shape = set->file ? set->file->shape : NULL;
+	if (!shape || set->list || scan->rows != 1 || shape[0] != 1 || shape[1] == 1)
+		return;
+	set->sinograms = true;
+	set->count = shape[1];
+}
+
+static tomos_status check_frames(tomos_scan *scan, tomos_frames which)
+{
+	FrameSet *set = &scan->sets[which];
+	take_lines(scan, set);
+	if (!set->file || (set->file->shape[set->sinograms ? 0 : 1] == scan->rows &&
+				  set->file->shape[2] == scan->columns))
 		return TOMOS_OK;
 	return fail(TOMOS_BAD_FILE,
 		"'%s' has %s of %lld rows x %lld columns; the views of '%s' have %lld x %lld",
@@ -167,10 +185,17 @@ tomos_status tomos_scan_open(
 	TRY(options_take(&o, options, "source"));
 	if (!path || !*path)
 		return fail(TOMOS_BAD_VALUE, "the name of a scan is missing");
+	char *dataset;
 	TRY(mem_zeroed(&made, 1, sizeof *made, "a scan's description"));
-	tomos_status status = mem_text(&made->path, path);
+	tomos_status status = io_split(path, &made->path, &dataset);
+	if (status == TOMOS_OK && dataset && o.dataset[0])
+		status = fail(TOMOS_BAD_VALUE, "the scan is '%s', and the option 'dataset' is '%s'",
+			path, o.dataset);
+	if (status == TOMOS_OK && dataset)
+		o.dataset = dataset;
 	if (status == TOMOS_OK)
 		status = open_into(made, &o);
+	mem_free(dataset);
 	if (status == TOMOS_OK)
 		*scan = made;
 	else
@@ -382,7 +407,7 @@ int64_t scan_row_grain(const tomos_scan *scan)
 	const File *file = scan->sets[TOMOS_VIEWS].file;
 	if (!file->unpacks)
 		return 1;
-	return scan->sinograms ? file->grain : file->row_grain;
+	return scan->sets[TOMOS_VIEWS].sinograms ? file->grain : file->row_grain;
 }
 
 double scan_bytes(const tomos_scan *scan)

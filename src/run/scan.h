@@ -11,6 +11,7 @@ typedef struct {
 	int64_t count;
 	int64_t *list;  /* the index in the file of each frame; NULL: 0 to count - 1 */
 	double *places; /* how many views came before each frame; NULL: not known */
+	bool sinograms; /* the file is [row][frame][column] */
 } FrameSet;
 
 typedef struct ScanKind ScanKind;
@@ -33,9 +34,9 @@ struct tomos_scan {
 	const ScanKind *kind;
 	char *path;
 	FrameSet sets[3]; /* by tomos_frames */
-	bool sinograms;   /* the views' file is [row][view][column] */
 	int64_t rows, columns;
 	double *angles;           /* radians, one per view; NULL: not known */
+	bool unsaid_radians;      /* their unit was not said, and is taken to be that */
 	double *shifts[2];        /* in columns and rows; NULL: none */
 	double pixel[2];          /* width and height in mm; 0: not known */
 	double distance, energy;  /* mm, keV; 0: not known */
@@ -110,7 +111,8 @@ bool line_has(const char *lines, const char *name); /* "a\nb\n" */
  * NULL or 0 if there are none. */
 tomos_status scan_lengths(const File *look, const char *name, const char *fallback, double *value);
 tomos_status scan_energy(const File *look, const char *name, double *value);
-tomos_status scan_angles(const File *look, const char *name, double **angles, int64_t *count);
+tomos_status scan_angles(
+	tomos_scan *scan, const File *look, const char *name, double **angles, int64_t *count);
 
 /* Reduces the list to one angle per view: a longer list loses the angles at its start and end where
  * the stage stood still, while flats and darks were taken. Fails if the numbers still differ. */

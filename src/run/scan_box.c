@@ -88,9 +88,9 @@ tomos_status tomos_scan_read_box(tomos_scan *scan, tomos_frames which, const int
 		flip_axis(&s, 1, scan->rows);
 	if (scan->flip[FLIP_COLUMNS])
 		flip_axis(&s, 2, scan->columns);
-	TRY(set->list                                     ? read_listed(set, &s, data)
-		: which == TOMOS_VIEWS && scan->sinograms ? read_sinograms(set->file, &s, data)
-							  : io_read_box(set->file, &s, data));
+	TRY(set->list            ? read_listed(set, &s, data)
+		: set->sinograms ? read_sinograms(set->file, &s, data)
+				 : io_read_box(set->file, &s, data));
 	for (int64_t i = 0; scan->flip[FLIP_ROWS] && i < count[0]; i++)
 		mirror(data + i * count[1] * count[2], count[1], count[2]);
 	for (int64_t i = 0; scan->flip[FLIP_COLUMNS] && i < count[0] * count[1]; i++)

@@ -68,13 +68,20 @@ static tomos_status take_angles(tomos_scan *scan, const File *look, const char *
 	double *angles;
 	int64_t count;
 	char *where;
-	TRY(scan_angles(look, name, &angles, &count));
+	TRY(scan_angles(scan, look, name, &angles, &count));
 	if (!angles)
 		return TOMOS_OK;
+	int64_t views = scan->sets[TOMOS_VIEWS].count;
+	bool other = count != views && !scan->sets[TOMOS_VIEWS].sinograms && count == scan->rows;
 	tomos_status status = mem_printf(&where, "'%s', dataset '%s'", scan->path, name);
-	if (status == TOMOS_OK) {
-		status = angles_fit(
-			&scan->angles, angles, count, scan->sets[TOMOS_VIEWS].count, where);
+	if (status == TOMOS_OK && other) {
+		status = fail(TOMOS_BAD_FILE,
+			"%s: %lld angles for %lld views of %lld rows: if the data are "
+			"[row][view][column], give the option 'layout' sinograms",
+			where, (long long)count, (long long)views, (long long)scan->rows);
+		mem_free(where);
+	} else if (status == TOMOS_OK) {
+		status = angles_fit(&scan->angles, angles, count, views, where);
 		mem_free(where);
 	}
 	mem_free(angles);
@@ -128,7 +135,9 @@ static tomos_status exchange_open(tomos_scan *scan, const File *look, const tomo
 	bool sinograms;
 	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, "/exchange/data", ""));
 	TRY(exchange_order(look, &sinograms));
-	TRY(scan_shape(scan, o, sinograms));
+	bool single =
+		scan->sets[TOMOS_VIEWS].file->shape[0] == 1; /* a sinogram, as in array_open */
+	TRY(scan_shape(scan, o, sinograms || single));
 	TRY(exchange_frames(scan, look));
 	TRY(take_angles(scan, look, "/exchange/theta"));
 	TRY(exchange_shifts(scan, look));
@@ -153,7 +162,7 @@ static tomos_status own_open(tomos_scan *scan, const File *look, const tomos_sou
 	const char *dataset = look->format == &format_zarr ? "" : "/projections";
 	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, dataset, ""));
 	TRY(scan_shape(scan, o, false));
-	if (scan->sinograms)
+	if (scan->sets[TOMOS_VIEWS].sinograms)
 		return fail(TOMOS_BAD_VALUE,
 			"'%s' has a geometry of its own, whose layout is projections", scan->path);
 	TRY(tomos_file_geometry(scan->sets[TOMOS_VIEWS].file, &scan->geometry));

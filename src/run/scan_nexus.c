@@ -145,7 +145,7 @@ static tomos_status nexus_angles(tomos_scan *scan, const File *look, Paths *p)
 	const FrameSet *views = &scan->sets[TOMOS_VIEWS];
 	double *angles;
 	int64_t count;
-	TRY(scan_angles(look, in(p, "sample/rotation_angle"), &angles, &count));
+	TRY(scan_angles(scan, look, in(p, "sample/rotation_angle"), &angles, &count));
 	if (!angles)
 		return TOMOS_OK;
 	tomos_status status =

@@ -121,6 +121,12 @@ tomos_status scan_say_angle_unit(const tomos_scan *scan, const tomos_job *job)
 	bool even = o && o->arc != 0;
 	if (job->views || scan->geometry || (!even && !list))
 		return TOMOS_OK;
+	if (scan->unsaid_radians && list == scan->angles && !even)
+		TRY(job_note(job,
+			"the angles of '%s' have no unit and cover half a turn or turns as "
+			"radians: "
+			"taken as radians",
+			scan->path));
 	int64_t count = list == scan->angles || even ? views : o->angles_count;
 	double span = even ? fabs(o->arc) : span_of(list, count);
 	if (covers_turns(span / RADIANS, count, 2 * PI, even))
@@ -136,7 +142,8 @@ tomos_status scan_say_angle_unit(const tomos_scan *scan, const tomos_job *job)
 	return TOMOS_OK;
 }
 
-tomos_status scan_angles(const File *look, const char *name, double **angles, int64_t *count)
+tomos_status scan_angles(
+	tomos_scan *scan, const File *look, const char *name, double **angles, int64_t *count)
 {
 	int64_t shape[2];
 	double factor;
@@ -151,8 +158,10 @@ tomos_status scan_angles(const File *look, const char *name, double **angles, in
 		*angles = NULL;
 		return status;
 	}
-	if (factor == 0)
+	if (factor == 0) {
 		factor = unsaid_factor(*angles, *count);
+		scan->unsaid_radians = factor == 1;
+	}
 	for (int64_t i = 0; i < *count; i++)
 		(*angles)[i] *= factor;
 	return TOMOS_OK;

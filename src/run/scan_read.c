@@ -82,7 +82,7 @@ static tomos_status read_as_stored(
 	const FrameSet *set = &scan->sets[which];
 	if (set->list)
 		return read_listed(set, e, w, data);
-	if (which == TOMOS_VIEWS && scan->sinograms)
+	if (set->sinograms)
 		return read_sinograms(set->file, e, w, data);
 	return read_part(set->file, e, w, data);
 }

@@ -238,7 +238,9 @@ static tomos_status analytic_slab(
 		pad_rows(rows, g, slab->rows, count);
 	tomos_array data = tomos_array_of(rows, g->count, count, g->columns);
 	tomos_array x = tomos_array_of(volume, slab->padded, r->grid.n[1], r->grid.n[0]);
-	return analytic_apply(r->analytic, &data, &x, progress);
+	TRY(analytic_apply(r->analytic, &data, &x, progress));
+	analytic_add_metal(r->analytic, &r->metal_found);
+	return TOMOS_OK;
 }
 
 /* The first value of some slices that is not finite, for the error message. */

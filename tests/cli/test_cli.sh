@@ -105,6 +105,7 @@ check "fraction in a list of whole numbers" 2 phantom ball --size 3.5 -o y.h5
 has "its message" err "--size: 3.5 is not a whole number"
 check "four sizes" 2 phantom ball --size 3,4,5,6 -o y.h5
 check "list file that is not there" 2 project ball --angles @none -o y.h5
+has "says why" err "cannot read the list 'none': No such file"
 has "its message" err "--angles: cannot read the list 'none'"
 echo "1 2 x" >list
 check "list file with a word" 2 project ball --angles @list -o y.h5

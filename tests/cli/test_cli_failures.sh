@@ -129,6 +129,11 @@ has "recon: its message" err "iterations; 'stopped.h5' is the last one, and --re
 there stopped.h5
 there state
 check "the last iterate can be read" 0 info stopped.h5
+has "says that it was interrupted" out " (interrupted)"
+check "a whole run" 0 recon rows12.h5 --method sirt --iterations 3 -o whole.zarr
+check "its iterations" 0 info whole.zarr
+has "says how many there were" out "iterations 3"
+rm -rf whole.zarr
 clean "an interrupted recon"
 rm -f stopped.h5
 # Of several slabs none is done, but the checkpoint of the first is there.

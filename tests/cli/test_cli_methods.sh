@@ -169,6 +169,20 @@ has "its message" err "--point-source has no effect without a .txt file as --vie
 check "projections alone" 0 convert s.h5 bare.npy
 check "an axis, and where to look for it" 2 recon bare.npy --arc 180 --axis 3 --axis-range 1,2 -o x2.h5
 has "its message" err "--axis-range has no effect: --axis sets the axis"
+check "pixels of no width" 2 recon bare.npy --arc 180 --pixel 0 -o x2.h5
+has "its message" err "--pixel is 0; it must be greater than 0"
+for i in 1 2 3; do echo "100 $i 0 -60 0 0 0 1 0 0 0 1"; done >positions.txt
+for i in 1 2 3; do echo "1 0 0 -60 0 0 0 1 0 0 0 1"; done >rays.txt
+check "sources that are taken as rays" 0 project ball --views-file positions.txt --rows 3 --columns 9 -o x2.h5 --overwrite
+has "is doubted" err "have lengths of 100.005 to 100.045 instead of 1: if they are source positions, give --point-source"
+check "rays" 0 project ball --views-file rays.txt --rows 3 --columns 9 -o x2.h5 --overwrite
+if [ -s err ]; then bad "rays are doubted: $(cat err)"; else ok "are not"; fi
+rm -f x2.h5
+check "reduction of metal artefacts without metal" 0 recon s.h5 --metal nmar --metal-threshold 100 -o x2.h5 --overwrite
+has "says so" err "no metal found: no voxel is above"
+check "with a threshold" 0 recon s.h5 --metal nmar --metal-threshold 1e-4 -o x2.h5 --overwrite
+has "says how much there is" out "of the voxels, above 0.0001"
+rm -f x2.h5
 check "where to look for the axis of a helix" 2 recon bare.npy --geometry helix --arc 360 --source-axis 6 \
 	--source-detector 9 --axis-method vo -o x2.h5
 has "its message" err "--axis-method has no effect: the axis of a helix scan is not searched for"
@@ -176,6 +190,9 @@ check "a laminography scan" 0 project random --geometry laminography --tilt 35 -
 	--axis 25.3 -o tilted.npy
 check "its axis" 0 center tilted.npy --geometry laminography --tilt 35 --arc 360
 has "where it is" out "axis at column 25.3"
+check "filtered back projection of it" 1 recon tilted.npy --geometry laminography --tilt 35 --arc 360 -o no.h5
+has "which is for circles" err "this is a laminography scan; use an algebraic method, for instance sirt"
+if grep -q "^axis" out; then bad "its axis was searched for first"; else ok "before anything else"; fi
 check "threads give the same" 0 recon s.h5 --threads 1 $voxel -o fbp1.h5
 check "bit for bit" 0 compare fbp.h5 fbp1.h5 --max 0
 check "wrong truth" 1 recon s.h5 --compare ball.npy -o x2.h5

@@ -60,6 +60,9 @@ rejected "hardening: 'auto' is found from a reconstructed slice" 2 center scan18
 rejected "is not within columns 0 to 127" 2 center scan180.h5 --sweep 60:700:10
 rejected "--sheet has no effect without --sweep" 2 center scan180.h5 --sheet a.png
 rejected "--row: 1 is not between 0 and 0" 2 center scan180.h5 --row 1
+"$tomos" convert scan180.h5 bare180.npy -q
+rejected "--direction has no effect: the rays are parallel" 2 recon bare180.npy --arc 180 --direction auto -o no.h5
+rejected "--direction has no effect: the rays are parallel" 2 center bare180.npy --arc 180 --direction auto
 rejected "--axis-range 60,61" 2 center scan180.h5 --axis-range 60,61
 "$tomos" project shepp-logan-modified --geometry cone --columns 64 --rows 16 --views 90 --source-axis 5 \
 	--source-detector 8 --pixel 0.06 -o beside.h5 -q

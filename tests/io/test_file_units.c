@@ -1,5 +1,6 @@
 /* Units of lengths and values in files of all formats, and the grids of TIFF files. */
 #include "io_help.h"
+#include "base/keys.h"
 #include "io/tiff_parts.h"
 
 static const int64_t shape[3] = {4, 3, 5};
@@ -43,6 +44,36 @@ static void assert_units(
 static const tomos_grid sized = {{5, 3, 4}, {-1.7, 2.5, 0.1}, {0.5, -0.26, 2}};
 static const tomos_grid ones = {{5, 3, 4}, {-2, 1, -1.5}, {1, -1, 1}};
 static const tomos_grid third = {{5, 3, 4}, {-1, 1, -1}, {0.1 / 3, -0.1 / 3, 0.1 / 3}};
+
+/* Integers of NRRD are not in the unit of the values, and say how these follow from them. */
+static void scaled_nrrd(void **state)
+{
+	static const double window[2] = {-1, 3};
+	tomos_file_options options = overwriting();
+	tomos_file *file;
+	char *text;
+	int64_t length;
+	(void)state;
+	options.type = "uint16";
+	options.window = window;
+	options.window_count = 2;
+	assert_ok(tomos_file_create(&file, at("s.nrrd"), TOMOS_VOLUME, shape, &options));
+	assert_ok(tomos_file_set_units(file, "mm", "1/mm"));
+	assert_ok(tomos_file_set_grid(file, &sized));
+	assert_ok(tomos_file_write(file, 0, 4, numbers));
+	assert_ok(tomos_file_commit(file));
+	tomos_file_close(file);
+	assert_units(at("s.nrrd"), &sized, "mm", "1/mm");
+	assert_ok(text_read(&text, &length, at("s.nrrd")));
+	assert_null(strstr(text, "sample units"));
+	assert_non_null(strstr(text, "\noffset:=-1\n"));
+	assert_non_null(strstr(text, "\nvalue units:=1/mm\n"));
+	mem_free(text);
+	write_with(at("s.nrrd"), &sized, "mm", "1/mm");
+	assert_ok(text_read(&text, &length, at("s.nrrd")));
+	assert_non_null(strstr(text, "\nsample units: 1/mm\n"));
+	mem_free(text);
+}
 
 /* What is set comes back, and nothing else is claimed. */
 static void all_formats(void **state)
@@ -211,6 +242,6 @@ static int begin(void **state)
 }
 
 #define TESTS(T) \
-	T(all_formats), T(no_claim), T(orders), T(cleared), T(foreign_tiff), T(foreign_ome), \
-		T(other_directions)
+	T(all_formats), T(scaled_nrrd), T(no_claim), T(orders), T(cleared), T(foreign_tiff), \
+		T(foreign_ome), T(other_directions)
 TEST_MAIN(TESTS, begin, scratch_remove)

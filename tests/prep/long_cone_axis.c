@@ -29,7 +29,7 @@ static ConeObject object_of(int i, int64_t rows)
 static void campaign(ConeArc arc, bool tilted, int64_t rows, double median, double worst)
 {
 	double errors[SCANS], scaled = 0;
-	int wrong = 0;
+	int wrong = 0, leaning = 0;
 	for (int i = 0; i < SCANS; i++) {
 		ConeScene s = {.seed = (uint64_t)(100 + i),
 			.size = SIZE,
@@ -44,6 +44,7 @@ static void campaign(ConeArc arc, bool tilted, int64_t rows, double median, doub
 		tomos_axis axis = find_axis(&s, i % 2);
 		errors[i] = fabs(axis.column - s.pose[POSE_AXIS]);
 		wrong += axis.reversed != i % 2;
+		leaning += axis.tilted != 0;
 		scaled += errors[i] * errors[i] / (axis.error * axis.error);
 		printf("  arc %d scan %2d object %d: axis %8.3f (%+.3f, standard error %.3f), "
 		       "confidence %.2f%s\n",
@@ -54,10 +55,12 @@ static void campaign(ConeArc arc, bool tilted, int64_t rows, double median, doub
 	}
 	qsort(errors, SCANS, sizeof *errors, by_value);
 	printf("arc %d: median %.3f worst %.3f, errors / standard errors %.2f, %d directions "
-	       "wrong\n",
-		(int)arc, errors[SCANS / 2], errors[SCANS - 1], sqrt(scaled / SCANS), wrong);
+	       "wrong, %d said to be tilted\n",
+		(int)arc, errors[SCANS / 2], errors[SCANS - 1], sqrt(scaled / SCANS), wrong,
+		leaning);
 	assert_true(errors[SCANS / 2] < median && errors[SCANS - 1] < worst);
 	assert_int_equal(wrong, 0);
+	assert_true(tilted || leaning == 0);
 }
 
 static void test_full(void **state)

@@ -26,6 +26,42 @@ static void test_axis(void **state)
 	}
 }
 
+/* A detector that is rolled is noticed, unless the axis is uncertain then; one that is not is not,
+ * with noise or without. */
+static void test_tilted(void **state)
+{
+	int noticed = 0;
+	(void)state;
+	for (int i = 0; i < (CASE_SLOW ? 4 : 20); i++) {
+		ConeScene s = {.seed = (uint64_t)i + 40,
+			.size = COLUMNS,
+			.rows = ROWS,
+			.views = VIEWS,
+			.arc = (ConeArc)(i / 2 % 3),
+			.object = (ConeObject)(i / 4 % 2),
+			.noise = i % 2 ? 0.02 : 0,
+			.offset = 8};
+		cone_scene(&s);
+		tomos_geometry *nominal = cone_nominal(&s, 1, false);
+		assert_int_equal(find(&s, nominal, "auto").tilted, 0);
+		tomos_geometry_free(nominal);
+		Orbit orbit;
+		tomos_geometry *rolled;
+		OK(orbit_take(&orbit, s.geometry));
+		orbit.pose[POSE_ROLL] += (i & 2 ? 2 : -2) * M_PI / 180;
+		OK(orbit_geometry(&rolled, &orbit, orbit.pose, false));
+		if (i % 2 == 0 && s.arc == ARC_FULL) {
+			tomos_axis axis = find(&s, rolled, "auto");
+			assert_true(axis.tilted || axis.confidence < 0.1);
+			noticed += axis.tilted != 0;
+		}
+		tomos_geometry_free(rolled);
+		orbit_free(&orbit);
+		cone_scene_free(&s);
+	}
+	assert_true(noticed > 0);
+}
+
 /* With the direction given, the angles are taken as they are. */
 static void test_direction_given(void **state)
 {
@@ -419,8 +455,8 @@ static void test_memory(void **state)
 }
 
 #define TESTS(T) \
-	T(test_orbit), T(test_normal), T(test_axis), T(test_direction_given), T(test_mirrored), \
-		T(test_sharpness), T(test_rejected), T(test_pose), T(test_few_balls), \
-		T(test_pose_arcs), T(test_right_pose), T(test_cut_object), T(test_round_object), \
-		T(test_memory)
+	T(test_orbit), T(test_normal), T(test_axis), T(test_direction_given), T(test_tilted), \
+		T(test_mirrored), T(test_sharpness), T(test_rejected), T(test_pose), \
+		T(test_few_balls), T(test_pose_arcs), T(test_right_pose), T(test_cut_object), \
+		T(test_round_object), T(test_memory)
 TEST_MAIN(TESTS, NULL, NULL)

@@ -38,6 +38,81 @@ static void arrays(void **state)
 	assert_says("v.h5' holds a volume, not projections");
 }
 
+/* One dataset of several of a file, for views and for the others. */
+static void named_datasets(void **state)
+{
+	(void)state;
+	uint16_t views[VIEWS * FRAME], flats[2 * FRAME];
+	char both[2][300];
+	tomos_source_options o = tomos_source_defaults();
+	tomos_scan *scan;
+	fill(views, TOMOS_VIEWS, VIEWS);
+	fill(flats, TOMOS_FLATS, 2);
+	hid_t file = h5_new(at("two.h5"));
+	h5_put(file, "a/views", H5T_NATIVE_UINT16, 3, (hsize_t[]){VIEWS, ROWS, COLUMNS}, views);
+	h5_put(file, "a/ff", H5T_NATIVE_UINT16, 3, (hsize_t[]){2, ROWS, COLUMNS}, flats);
+	H5Fclose(file);
+	snprintf(both[0], sizeof both[0], "%s:/a/views", at("two.h5"));
+	snprintf(both[1], sizeof both[1], "%s::a/ff", at("two.h5"));
+	o.flats = both[1];
+	assert_ok(tomos_scan_open(&scan, both[0], &o));
+	assert_all(scan, 2, 0);
+	tomos_scan_close(scan);
+	o.dataset = "a/views";
+	assert_int_equal(tomos_scan_open(&scan, both[0], &o), TOMOS_BAD_VALUE);
+	assert_says("and the option 'dataset' is 'a/views'");
+	o.flats = at("two.h5");
+	assert_int_equal(tomos_scan_open(&scan, at("two.h5"), &o), TOMOS_BAD_VALUE);
+	assert_says("two.h5:/...' or with the option 'dataset'");
+	snprintf(both[1], sizeof both[1], "%s:/a/none", at("two.h5"));
+	o.flats = both[1];
+	assert_int_equal(tomos_scan_open(&scan, at("two.h5"), &o), TOMOS_BAD_FILE);
+	assert_says("'/a/none': is not a dataset of the file");
+	char output[400];
+	assert_ok(tomos_job_output(both[0], output, sizeof output));
+	assert_non_null(strstr(output, "/two_rec/"));
+	assert_int_equal(mem_live(), 0);
+}
+
+/* An image is a sinogram, and so are flats that are images then; angles of the other axis are
+ * pointed out. */
+static void exchange_image(void **state)
+{
+	(void)state;
+	uint16_t views[VIEWS * COLUMNS], flats[2 * COLUMNS];
+	float read[2 * COLUMNS];
+	tomos_scan *scan;
+	tomos_scan_info info = {.bytes = sizeof info};
+	for (int i = 0; i < VIEWS * COLUMNS; i++)
+		views[i] = (uint16_t)(100 + i);
+	for (int i = 0; i < 2 * COLUMNS; i++)
+		flats[i] = (uint16_t)(900 + i);
+	hid_t file = h5_new(at("image.h5"));
+	h5_put(file, "exchange/data", H5T_NATIVE_UINT16, 2, (hsize_t[]){VIEWS, COLUMNS}, views);
+	h5_put(file, "exchange/data_white", H5T_NATIVE_UINT16, 2, (hsize_t[]){2, COLUMNS}, flats);
+	h5_put_list(file, "exchange/theta", theta, VIEWS);
+	H5Fclose(file);
+	assert_ok(tomos_scan_open(&scan, at("image.h5"), NULL));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_true(info.views == VIEWS && info.rows == 1 && info.flats == 2);
+	assert_ok(tomos_scan_read(scan, TOMOS_FLATS, 0, 2, 0, 1, read));
+	for (int i = 0; i < 2 * COLUMNS; i++)
+		assert_true(read[i] == (float)flats[i]);
+	assert_ok(tomos_scan_read(scan, TOMOS_VIEWS, 3, 1, 0, 1, read));
+	assert_true(read[1] == (float)views[3 * COLUMNS + 1]);
+	tomos_scan_close(scan);
+	uint16_t data[VIEWS * FRAME];
+	fill(data, TOMOS_VIEWS, VIEWS);
+	file = h5_new(at("sino.h5"));
+	h5_put(file, "exchange/data", H5T_NATIVE_UINT16, 3, (hsize_t[]){ROWS, VIEWS, COLUMNS},
+		data);
+	h5_put_list(file, "exchange/theta", theta, VIEWS);
+	H5Fclose(file);
+	assert_int_equal(tomos_scan_open(&scan, at("sino.h5"), NULL), TOMOS_BAD_FILE);
+	assert_says("5 angles for 3 views of 5 rows: if the data are [row][view][column], give the "
+		    "option 'layout' sinograms");
+}
+
 /* ---- NumPy archives ----------------------------------------------------------------------- */
 
 static void put_npz(const char *name, const NpzArray *arrays, int count)
@@ -269,6 +344,6 @@ static void allocation_failures(void **state)
 }
 
 #define TESTS(T) \
-	T(arrays), T(npz_scans), T(npz_names), T(npz_damage), T(geometry_of), \
-		T(pixels_of_point_sources), T(allocation_failures)
+	T(arrays), T(named_datasets), T(exchange_image), T(npz_scans), T(npz_names), \
+		T(npz_damage), T(geometry_of), T(pixels_of_point_sources), T(allocation_failures)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

@@ -4,7 +4,9 @@
 /* Offsets in mm are to the left as seen from the source, angles those of the stage. */
 typedef struct {
 	double first, step, object, detector[2], roll, tilt;
-	bool older;
+	bool older, unsaid; /* older keys; the axis is to be searched for */
+	bool both;          /* the newer keys are there as well and 0 */
+	int fewer;          /* views than there are files */
 } Case;
 
 static void put_xtekct(const char *path, const Case *c, const Lab *lab)
@@ -13,8 +15,9 @@ static void put_xtekct(const char *path, const Case *c, const Lab *lab)
 	double height = 0.5 * (double)lab->rows * tan(-c->roll * M_PI / 180);
 	if (c->older)
 		snprintf(axis, sizeof axis,
-			"CentreOfRotationTop=%.9g\r\nCentreOfRotationBottom=%.9g\r\n",
-			c->object * 2.5 + 0.5 * height, c->object * 2.5 - 0.5 * height);
+			"CentreOfRotationTop=%.9g\r\nCentreOfRotationBottom=%.9g\r\n%s",
+			c->object * 2.5 + 0.5 * height, c->object * 2.5 - 0.5 * height,
+			c->both ? "ObjectOffsetX=0\r\nObjectRoll=0\r\n" : "");
 	else
 		snprintf(axis, sizeof axis,
 			"ObjectOffsetX=%.9g\r\nObjectRoll=%.9g\r\nObjectTilt=%.9g\r\n"
@@ -25,10 +28,10 @@ static void put_xtekct(const char *path, const Case *c, const Lab *lab)
 		"DetectorPixelsX=%d\r\nDetectorPixelsY=%d\r\nDetectorPixelSizeX=0.5\r\n"
 		"DetectorPixelSizeY=0.5\r\nDetectorOffsetX=%.9g\r\nDetectorOffsetY=%.9g\r\n%s"
 		"Projections=%d\r\nAngularStep=%.9g\r\nInitialAngle=%.9g\r\nWhiteLevel=60000\r\n"
-		"AutomaticCentreOfRotation=0\r\nInputFolderName=\r\nInputSeparator=_\r\n"
+		"AutomaticCentreOfRotation=%d\r\nInputFolderName=\r\nInputSeparator=_\r\n"
 		"[Xrays]\r\nXraykV=120\r\n",
-		LAB_COLUMNS, LAB_ROWS, c->detector[0], c->detector[1], axis, LAB_VIEWS, c->step,
-		c->first);
+		LAB_COLUMNS, LAB_ROWS, c->detector[0], c->detector[1], axis, LAB_VIEWS - c->fewer,
+		c->step, c->first, c->unsaid);
 	put_words(path, text);
 }
 
@@ -73,6 +76,7 @@ static void test_axes(void **state)
 	(void)state;
 	check(&(Case){.step = 2, .object = 0.2, .roll = 0.5});
 	check(&(Case){.step = 2, .object = -0.2, .roll = -0.6, .older = true});
+	check(&(Case){.step = 2, .object = -0.2, .roll = -0.6, .older = true, .both = true});
 	check(&(Case){.step = -2, .roll = 0.4, .tilt = -0.5});
 }
 
@@ -133,6 +137,94 @@ static void test_options(void **state)
 	assert_says("i0 is 'many'");
 }
 
+static tomos_prepared *open_towards(const char *direction)
+{
+	tomos_axis_options axis = tomos_axis_defaults();
+	tomos_prepared *p = NULL;
+	axis.direction = direction;
+	const tomos_job job = {.bytes = sizeof job, .scan = at("part.xtekct"), .axis = &axis};
+	assert_ok(tomos_prepared_open(&p, &job, NULL));
+	return p;
+}
+
+/* Rays contradict the direction of the file: it is kept with a warning, unless the data are asked,
+ * whether the file says the axis or not. */
+static void test_contradicted(void **state)
+{
+	Lab lab = {.rows = LAB_ROWS};
+	const Case wrong[] = {{.step = -2, .object = 0}, {.step = -2, .object = 0, .unsaid = true}};
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	for (int i = 0; i < COUNT(wrong); i++) {
+		put_xtekct(at("part.xtekct"), &wrong[i], &lab);
+		tomos_prepared *p = open_towards("check");
+		const char *warning = tomos_prepared_warning(p);
+		assert_true(warning && strstr(warning, "agree only for the direction"));
+		tomos_prepared_close(p);
+		p = open_towards("given");
+		warning = tomos_prepared_warning(p);
+		assert_true(!warning || !strstr(warning, "direction"));
+		tomos_prepared_close(p);
+		p = open_towards("auto");
+		assert_null(tomos_prepared_warning(p));
+		assert_non_null(strstr(tomos_prepared_note(p), "negated"));
+		assert_projections(p, i ? 0.05 : 1e-3);
+		tomos_prepared_close(p);
+	}
+	put_xtekct(at("part.xtekct"), &(Case){.step = 2}, &lab);
+	tomos_prepared *p = open_towards("check");
+	assert_null(tomos_prepared_warning(p));
+	tomos_prepared_close(p);
+}
+
+typedef struct {
+	char text[4000];
+} Lines;
+
+static void keep_line(void *user, tomos_level level, const char *line)
+{
+	Lines *lines = user;
+	size_t length = strlen(lines->text);
+	(void)level;
+	snprintf(lines->text + length, sizeof lines->text - length, "%s\n", line);
+}
+
+/* What is unexpected in the file is said: fewer views than files; and where the axis is from. */
+static void test_said(void **state)
+{
+	Lines lines = {""};
+	tomos_prepared *p;
+	(void)state;
+	put_scan(&(Case){.step = 2, .fewer = 30});
+	const tomos_job job = {
+		.bytes = sizeof job, .scan = at("part.xtekct"), .say = keep_line, .user = &lines};
+	assert_ok(tomos_prepared_open(&p, &job, NULL));
+	assert_non_null(strstr(lines.text, "the first 150 of 180 frames are used"));
+	assert_non_null(strstr(tomos_prepared_note(p), "axis      column 39.50, from"));
+	tomos_prepared_close(p);
+}
+
+/* An option that the file makes superfluous is an error. */
+static void test_no_effect(void **state)
+{
+	tomos_scan *scan;
+	const tomos_job job = {.bytes = sizeof job};
+	int count;
+	const tomos_option *rows = tomos_options("axis", &count);
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), NULL));
+	for (int i = 0; i < count; i++) {
+		const uint64_t given[3] = {0, (uint64_t)1 << i, 0};
+		bool effect = strcmp(rows[i].name, "direction") == 0;
+		assert_int_equal(tomos_job_check(&job, scan, NULL, given),
+			effect ? TOMOS_OK : TOMOS_BAD_VALUE);
+		if (!effect)
+			assert_says("says where the axis is");
+	}
+	tomos_scan_close(scan);
+}
+
 /* Frames are mirrored when they are read, any rows of them. */
 static void test_flip(void **state)
 {
@@ -170,5 +262,5 @@ static void test_flip(void **state)
 
 #define TESTS(T) \
 	T(test_directions_and_offsets), T(test_axes), T(test_rejections), T(test_options), \
-		T(test_flip)
+		T(test_contradicted), T(test_no_effect), T(test_said), T(test_flip)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

@@ -65,6 +65,9 @@ static void test_shifts(void **state)
 	assert_ok(tomos_scan_open(&scan, at("bone.log"), NULL));
 	assert_ok(tomos_scan_shifts(scan, x, y));
 	assert_true(x[5] == 2.25 && y[5] == 1.5);
+	tomos_scan_info info = {.bytes = sizeof info};
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_non_null(strstr(info.read, "note      which way columns run is not documented"));
 	tomos_scan_close(scan);
 	put_words(at("bone_TS.crv"), "a\nb\nc\nd\ne\n1 2\n");
 	assert_int_equal(tomos_scan_open(&scan, at("bone.log"), NULL), TOMOS_BAD_FILE);

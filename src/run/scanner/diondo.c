@@ -76,6 +76,7 @@ static tomos_status fill(tomos_scan *scan, const XmlNode *root)
 	scan->setup.white = 65535;
 	scan->setup.axis = NAN;
 	TRY(scan_notes(scan));
+	TRY(scan_mirrored(scan));
 	return offset != 0 ? scan_note(scan, "note",
 				     "ProjectionCenterOffsetX is %g and is not "
 				     "used: its sign is not documented",

@@ -133,6 +133,8 @@ tomos_status first_frames(tomos_scan *scan, int64_t views)
 	TRY(mem_alloc(&set->list, views, sizeof *set->list, "frames"));
 	for (int64_t i = 0; i < views; i++)
 		set->list[i] = i;
+	TRY(scan_note(scan, "note", "the first %lld of %lld frames are used, as '%s' says",
+		(long long)views, (long long)set->count, scan->path));
 	set->count = views;
 	return TOMOS_OK;
 }

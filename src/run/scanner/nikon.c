@@ -18,26 +18,30 @@ typedef struct {
 	double source_object, source_detector, pixel[2], first, step, white;
 	double offset[2], object, roll, tilt; /* mm, radians */
 	bool axis;                            /* the offset of the axis is said */
+	bool unused;                          /* twice, and the older keys are not used */
 	int64_t views, rows, columns;
 } Nikon;
 
 /* Newer files have the offset of the object in mm, and its roll; older ones the axis at the top and
- * the bottom of the detector, in mm there. */
+ * the bottom of the detector, in mm there. Of files with both, whichever is not 0 says it. */
 static tomos_status read_axis(const Keys *k, Nikon *n)
 {
 	double top = 0, bottom = 0, automatic = 1;
-	bool newer, roll, tops;
-	TRY(keys_number(k, section, "ObjectOffsetX", &n->object, &newer));
+	bool offset, roll, tops;
+	TRY(keys_number(k, section, "ObjectOffsetX", &n->object, &offset));
 	TRY(keys_number(k, section, "ObjectRoll", &n->roll, &roll));
 	TRY(keys_number(k, section, "ObjectTilt", &n->tilt, &(bool){false}));
 	TRY(keys_number(k, section, "CentreOfRotationTop", &top, &tops));
 	TRY(keys_number(k, section, "CentreOfRotationBottom", &bottom, &(bool){false}));
 	TRY(keys_number(k, section, "AutomaticCentreOfRotation", &automatic, &(bool){false}));
-	if (!newer)
+	bool older = top != 0 || bottom != 0, newer = n->object != 0 || n->roll != 0;
+	n->unused = older && newer;
+	if (!offset || (older && !newer))
 		n->object = 0.5 * (top + bottom) * n->source_object / n->source_detector;
-	n->roll = roll ? n->roll * RADIANS : -atan2(top - bottom, (double)n->rows * n->pixel[1]);
+	n->roll = roll && !(older && !newer) ? n->roll * RADIANS
+					     : -atan2(top - bottom, (double)n->rows * n->pixel[1]);
 	n->tilt *= -RADIANS;
-	n->axis = (newer || tops) && (n->object != 0 || automatic == 0);
+	n->axis = (offset || tops) && (n->object != 0 || n->roll != 0 || automatic == 0);
 	return TOMOS_OK;
 }
 
@@ -68,7 +72,8 @@ static tomos_status open_views(tomos_scan *scan, const Keys *k, int64_t views)
 	char *folder = NULL, *below = NULL, *prefix = NULL;
 	tomos_status status;
 	TRY_OR_DONE(folder_of(&folder, scan->path));
-	TRY_OR_DONE(mem_printf(&below, "%s%s/", folder, inner && inner[0] ? inner : "."));
+	TRY_OR_DONE(mem_printf(
+		&below, "%s%s%s", folder, inner ? inner : "", inner && inner[0] ? "/" : ""));
 	TRY_OR_DONE(mem_printf(
 		&prefix, "%s%s", name ? name : "", separator && separator[0] ? separator : "_"));
 	status = numbered_tiffs(scan, io_is_directory(below) ? below : folder, prefix, views);
@@ -105,6 +110,10 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 	if (!n.axis)
 		scan->setup.axis = NAN;
 	TRY(scan_notes(scan));
+	if (n.unused)
+		TRY(scan_note(scan, "note",
+			"CentreOfRotationTop and CentreOfRotationBottom are not used, as "
+			"ObjectOffsetX or ObjectRoll says the axis"));
 	if (n.offset[1] != 0)
 		TRY(scan_note(scan, "note",
 			"DetectorOffsetY is %g mm, taken as downwards; its sign is not documented",

@@ -1,5 +1,5 @@
 /* What the readers of scanners' files share: notes, angles, numbered files. */
-#include "run/scanner/scanner.h"
+#include "run/scanner/list.h"
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -112,6 +112,13 @@ tomos_status scan_notes(tomos_scan *scan)
 	return s->white > 0 ? scan_note(scan, "white", "%g counts", s->white) : TOMOS_OK;
 }
 
+tomos_status scan_mirrored(tomos_scan *scan)
+{
+	return scan_note(scan, "note",
+		"which way columns run is not documented: the volume may be a mirror image; the "
+		"option 'flip' columns gives the other one");
+}
+
 tomos_status scan_size(const tomos_scan *scan, int64_t rows, int64_t columns)
 {
 	if (scan->rows == rows && scan->columns == columns)
@@ -187,11 +194,5 @@ tomos_status numbered_tiffs(tomos_scan *scan, const char *folder, const char *pr
 			(long long)views, (long long)set->count, folder, prefix);
 	scan->rows = set->file->shape[1];
 	scan->columns = set->file->shape[2];
-	if (set->count > views) {
-		TRY(mem_alloc(&set->list, views, sizeof *set->list, "frames"));
-		for (int64_t i = 0; i < views; i++)
-			set->list[i] = i;
-		set->count = views;
-	}
-	return TOMOS_OK;
+	return first_frames(scan, views);
 }

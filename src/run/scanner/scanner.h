@@ -46,6 +46,9 @@ tomos_status scan_notes(tomos_scan *scan);
 
 /* The folder of a path, with '/', or "": to be freed. */
 tomos_status folder_of(char **folder, const char *path);
+/* Notes that nothing says which way columns run, and with it which of two mirror images the volume
+ * is. */
+tomos_status scan_mirrored(tomos_scan *scan);
 /* Numbered TIFF files "<prefix>0001.tif" of a folder, the first `views` of them. */
 tomos_status numbered_tiffs(
 	tomos_scan *scan, const char *folder, const char *prefix, int64_t views);

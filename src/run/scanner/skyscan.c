@@ -269,6 +269,7 @@ static tomos_status take_geometry(tomos_scan *scan, const SkyScan *s)
 	scan->setup.white = ldexp(1, (int)s->bits);
 	scan->setup.axis = NAN;
 	TRY(scan_notes(scan));
+	TRY(scan_mirrored(scan));
 	if (s->roll != 0)
 		return scan_note(scan, "note",
 			"Image Rotation is %g degrees and is not used: its sign is not documented; "
