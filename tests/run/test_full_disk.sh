@@ -55,7 +55,7 @@ done
 # Far too little room is seen before the work.
 mount -o remount,size=512K disk || exit 1
 "$tomos" recon scan.h5 -q -o disk/volume.npy 2>err
-[ $? = 1 ] && grep -q "would take 0.00105 GB, and its disk has 0.0005" err || { out=early; bad "not seen before the work"; }
+[ $? = 1 ] && grep -q "would take 1.05 MB, and its disk has 0.5" err || { out=early; bad "not seen before the work"; }
 [ -z "$(ls -A disk)" ] || { out=early; bad "left something: $(ls -A disk)"; }
 echo "$failed failed"
 [ "$failed" = 0 ]
