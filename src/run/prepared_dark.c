@@ -180,7 +180,7 @@ static tomos_status find_dark(tomos_prepared *p, Light *l, const tomos_job *job)
 static double unpacked_bytes(const tomos_scan *scan, const tomos_prepared *p)
 {
 	const File *file = scan->sets[TOMOS_VIEWS].file;
-	int64_t rows = scan->sinograms ? file->grain : file->row_grain;
+	int64_t rows = scan_row_grain(scan);
 	return rows <= 1 ? 0
 			 : (double)p->info.views * (double)rows * (double)p->info.columns *
 				   (double)file->element.bytes;
