@@ -44,9 +44,9 @@ typedef struct {
 typedef void (*StripKernel)(const TileView *t, const Cells *cells, const TileStrip *s);
 
 /* The strips from voxel `at` of a block on, each at a distance of `pace` from the one before, with
- * their middles at x. All are set up before they are used, since each takes a chain of operations. Places of footprints in
- * a window with rows of `width` cells are counted in cells (back) or half cells (forward: a cell
- * has four floats, and processors multiply indices by up to two floats). */
+ * their middles at x. All are set up before they are used, since each takes a chain of operations.
+ * Places of footprints in a window with rows of `width` cells are counted in cells (back) or half
+ * cells (forward: a cell has four floats, and processors multiply indices by up to two floats). */
 INLINE int64_t row_strips(const TileView *t, const Box *block, const Cells *cells, int64_t width,
 	const int64_t at[3], const int64_t pace[3], double x, TileStrip s[LANES])
 {
