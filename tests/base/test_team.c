@@ -118,7 +118,7 @@ static void members_wait(void **state)
 	const Team team = {.members = 2, .state = &common->state, .idle = count_idle};
 	alarm(60);
 	if (fork() == 0) {
-		while (__atomic_load_n(&common->idle, __ATOMIC_SEQ_CST) == 0)
+		for (int i = 0; i < 10000 && !__atomic_load_n(&common->idle, __ATOMIC_SEQ_CST); i++)
 			usleep(1000);
 		common->done = 1;
 		team_wait(&team);
@@ -127,6 +127,7 @@ static void members_wait(void **state)
 	team_wait(&team);
 	alarm(0);
 	assert_int_equal(common->done, 1);
+	assert_true(common->idle > 0);
 	assert_true(wait(NULL) > 0);
 	munmap(common, sizeof *common);
 }
