@@ -197,8 +197,9 @@ void say(const char *format, ...) PRINTF_LIKE(1, 2); /* to stdout, unless quiet 
 int interrupted(void);
 bool message_quiet(void);
 const char *message_command(void);
-/* Options of the library as they are typed: in an error message, source_axis becomes --source-axis; in a line of a job,
- * which has names of files too, only what is written as "the option 'source_axis'". */
+/* Options of the library as they are typed: in an error message, source_axis becomes --source-axis;
+ * in a line of a job, which has names of files too, only what is written as "the option
+ * 'source_axis'". */
 void message_typed(const char *message, char *text, size_t size);
 void message_line_typed(const char *line, char *text, size_t size);
 void message_line(tomos_level level, const char *line); /* what a job of the library says */

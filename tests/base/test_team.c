@@ -10,7 +10,7 @@ enum { MEMBERS = 4, LENGTH = 300, ROUNDS = 200, SCRATCH = 64 };
 /* In memory of all members. */
 typedef struct {
 	TeamState state;
-	int visits[LENGTH], done, late, wrong, nested;
+	int visits[LENGTH], done, late, wrong, nested, idle;
 	int members[MEMBERS]; /* indices that each has computed */
 	float scratch[SCRATCH];
 } Common;
@@ -103,15 +103,14 @@ static void loops_of_several_processes(void **state)
 	munmap(common, sizeof *common);
 }
 
-static int idle_calls;
-
 static void count_idle(void *user)
 {
 	(void)user;
-	idle_calls++;
+	__atomic_add_fetch(&common->idle, 1, __ATOMIC_SEQ_CST);
 }
 
-/* A member that comes late is waited for, and the others look after their messages meanwhile. */
+/* A member that comes late is waited for, and the others look after their messages meanwhile: it
+ * does not come before they have. */
 static void members_wait(void **state)
 {
 	(void)state;
@@ -119,7 +118,8 @@ static void members_wait(void **state)
 	const Team team = {.members = 2, .state = &common->state, .idle = count_idle};
 	alarm(60);
 	if (fork() == 0) {
-		usleep(100000);
+		for (int i = 0; i < 10000 && !__atomic_load_n(&common->idle, __ATOMIC_SEQ_CST); i++)
+			usleep(1000);
 		common->done = 1;
 		team_wait(&team);
 		_exit(0);
@@ -127,7 +127,7 @@ static void members_wait(void **state)
 	team_wait(&team);
 	alarm(0);
 	assert_int_equal(common->done, 1);
-	assert_true(idle_calls > 0);
+	assert_true(common->idle > 0);
 	assert_true(wait(NULL) > 0);
 	munmap(common, sizeof *common);
 }

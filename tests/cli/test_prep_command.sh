@@ -48,7 +48,7 @@ for floor in 0.3 0.02; do
 done
 
 # What is seldom meant is done with a warning.
-rejected "warning: --steps have no log" 0 recon scan180.h5 --quantity transmission --steps zingers -o t.h5
+rejected "warning: --steps has no log" 0 recon scan180.h5 --quantity transmission --steps zingers -o t.h5
 rejected "warning: --quantity is integrals, so the scan's flats are not used" 0 recon scan180.h5 \
 	--flats scan360.h5 --quantity integrals -o u.h5
 

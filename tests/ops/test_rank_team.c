@@ -6,8 +6,8 @@
 #include "ops/rank_threads.h"
 #include <unistd.h>
 
-/* As many rows as the kernels of teams have at least, and views in sets a quarter turn apart. */
-enum { ACROSS = 20, SLICES = 40, COLUMNS = 30, ROWS = 44, VIEWS = 12, RANKS = 3 };
+/* So many slices that the kernels of teams are the fastest. */
+enum { ACROSS = 20, SLICES = 80, COLUMNS = 30, ROWS = 88, VIEWS = 12, RANKS = 3 };
 enum { VOXELS = SLICES * ACROSS * ACROSS, IMAGE = ROWS * COLUMNS, RAYS = VIEWS * IMAGE };
 
 typedef struct {
@@ -116,6 +116,7 @@ static void projections_have_the_bits_of_one_process(void **state)
 		e.options.back = cases[i].back;
 		e.options.plain = cases[i].plain;
 		assert_ok(tomos_grid_centred(&e.grid, ACROSS, ACROSS, SLICES, 1));
+		e.grid.step[1] *= 0.9; /* kernels for circles, which teams lack, need squares */
 		project_alone(&e);
 		(void)ranks_run(RANKS, try_rank, &e, TOMOS_OK);
 		tomos_geometry_free(e.scan);

@@ -448,15 +448,28 @@ static void check_split(Case *c, int axis, int kernel, int plain)
 	plan_free(&plan);
 }
 
-static void slabs_are_parts(void **state)
+static void check_slabs(void)
 {
-	(void)state;
 	for (int i = 0; i < 54; i += CASE_RACES ? 5 : 1)
 		for (int k = 0; k < 2 * KERNEL_COUNT; k++) {
 			Case c = case_make(i);
 			check_split(&c, c.grid.n[2] == 1 ? 1 : 2, k / 2, k % 2);
 			tomos_geometry_free(c.scan);
 		}
+}
+
+/* With the kernels of every instruction set. */
+static void slabs_are_parts(void **state)
+{
+	(void)state;
+	tomos_backend *best = backend;
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		backend = open_level("cpu", cpu_levels[l]);
+		if (backend)
+			check_slabs();
+		tomos_backend_close(backend);
+	}
+	backend = best;
 }
 
 #define TESTS(T) \

@@ -75,7 +75,8 @@ if one ${slices/--checkpoint part/} --iterations 8 -o whole.npy && ranks "${laun
 	alone="${slices/part/alone} --rows 3:10 --iterations 4"
 	# shellcheck disable=SC2086
 	one $alone -o alone.npy && ranks "${launchers[-1]}" 3 $alone --resume -o alone.npy &&
-		grep -q "the checkpoint 'alone' is of a run with other slabs" out err && ! grep -q 'there is no checkpoint' out err &&
+		grep -q "the checkpoint 'alone' belongs to a run that divided the slices differently" out err &&
+		! grep -q 'there is no checkpoint' out err &&
 		ok "a checkpoint of one process" || bad "a checkpoint of one process"
 else
 	bad "checkpoints of slabs"

@@ -18,14 +18,14 @@ agree() {
 	rm -f rates.txt volume.h5
 	ranks "${launchers[0]}" "$count" recon scan.h5 --threads 1 -o volume.h5 "$@" || bad "$what: $count ranks"
 	sent=$(sed -n 's/^sent *\([^ ]*\) MB between .*/\1/p' out)
-	shared=$(sed -n 's/^sent .* that they share: \([^ ]*\) MB$/\1/p' out)
+	shared=$(sed -n 's/^sent .* read from shared memory: \([^ ]*\) MB$/\1/p' out)
 	one recon scan.h5 --threads 1 --ranks "$count" --dry-run --rates rates.txt -o other.h5 "$@" || bad "$what: no plan"
 	# All ranks are on one machine, whose memory they share.
 	sed -i "s/^node_ranks .*/node_ranks $count/" rates.txt
 	one recon scan.h5 --threads 1 --ranks "$count" --dry-run --rates rates.txt -o other.h5 "$@" || bad "$what: no plan"
 	close "$what, $count ranks: sent" "$sent" "$(sed -n 's/^bytes .* sent \([^ ]*\) GB.*/\1/p' out)" "$limit"
 	close "$what, $count ranks: in shared memory" "$shared" \
-		"$(sed -n 's/^ *\([^ ]*\) GB read in the memory .*/\1/p' out)" "$limit"
+		"$(sed -n 's/^ *\([^ ]*\) GB read from the memory .*/\1/p' out)" "$limit"
 }
 agree "FDK" 3 0
 agree "FDK, view groups" 4 0.001 --view-groups 2

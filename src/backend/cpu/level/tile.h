@@ -43,15 +43,14 @@ typedef struct {
 
 typedef void (*StripKernel)(const TileView *t, const Cells *cells, const TileStrip *s);
 
-/* The strips from voxel `at` of a block on, each at a distance of `pace` from the one before. All
- * are set up before they are used, since each takes a chain of operations. Places of footprints in
- * a window with rows of `width` cells are counted in cells (back) or half cells (forward: a cell
- * has four floats, and processors multiply indices by up to two floats). */
+/* The strips from voxel `at` of a block on, each at a distance of `pace` from the one before, with
+ * their middles at x. All are set up before they are used, since each takes a chain of operations.
+ * Places of footprints in a window with rows of `width` cells are counted in cells (back) or half
+ * cells (forward: a cell has four floats, and processors multiply indices by up to two floats). */
 INLINE int64_t row_strips(const TileView *t, const Box *block, const Cells *cells, int64_t width,
-	const int64_t at[3], const int64_t pace[3], TileStrip s[LANES])
+	const int64_t at[3], const int64_t pace[3], double x, TileStrip s[LANES])
 {
 	const float unit = t->look.footprints && t->what->direction == FORWARD ? 2 : 1;
-	const double x = (double)at[0] + 0.5 * (double)cells->span;
 	const int axis = pace[1] ? 1 : 2;
 	const int64_t count = min64(LANES, parts(block->high[axis] - at[axis], pace[axis]));
 	StripRow row;
@@ -73,13 +72,15 @@ INLINE void project_row(const TileView *t, const Box *block, const Cells *cells,
 {
 	const int64_t *origin = t->tile.low;
 	const int64_t count = min64(cells->span, block->high[0] - at[0]);
+	/* Of the voxels there are: columns and rows far from those of the middle are less exact. */
+	const double middle = (double)at[0] + 0.5 * (double)(count - 1);
 	TileStrip s[LANES];
-	const int64_t many = row_strips(t, block, cells, width, at, pace, s);
+	const int64_t many = row_strips(t, block, cells, width, at, pace, middle, s);
 	for (int64_t i = 0; i < many; i++) {
 		const int64_t y = at[1] + i * pace[1] - origin[1],
 			      z = at[2] + i * pace[2] - origin[2];
 		const int64_t per = t->circle ? IMAGES : 1;
-		s[i].x0 = -0.5F * (float)cells->span;
+		s[i].x0 = -0.5F * (float)(count - 1);
 		for (int64_t j = 0; j < count; j += batch, s[i].x0 += (float)batch) {
 			s[i].count = min64(batch, count - j);
 			const int64_t line = (t->look.swapped * TILE + z) * TILE + at[0] + j;
