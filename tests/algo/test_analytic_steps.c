@@ -127,7 +127,7 @@ static void axis_on_the_detector(void **state)
 	OK(try_circle("parallel", 360, 90, -0.49, &c));
 	circle_free(&c);
 	REJECTED(try_circle("parallel", 360, 90, -0.51, &c), TOMOS_UNSUPPORTED,
-		"the rotation axis falls 0.51 beside the detector");
+		"the rotation axis falls 0.51 columns beside the detector");
 }
 
 /* ---- redundant rays -------------------------------------------------------------------------- */

@@ -226,13 +226,13 @@ static void short_and_offset_scans_are_rejected(void **state)
 	o.axis = &beside;
 	o.arc = 2 * M_PI;
 	REJECTED(try_options(&o), TOMOS_UNSUPPORTED,
-		"the rotation axis falls 13.3333 beside the detector");
+		"the rotation axis falls 20 columns beside the detector");
 	o = scene_scan("parallel", 96, 1, &d);
 	o.axis = &beside, o.axis_count = 1;
 	for (int turns = 1; turns <= 2; turns++) {
 		o.arc = M_PI * turns;
 		REJECTED(try_options(&o), TOMOS_UNSUPPORTED,
-			"the rotation axis falls 20 beside the detector: the middle is in no view");
+			"the rotation axis falls 20 columns beside the detector: the middle is in no view");
 	}
 }
 
