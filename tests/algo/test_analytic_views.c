@@ -232,7 +232,8 @@ static void short_and_offset_scans_are_rejected(void **state)
 	for (int turns = 1; turns <= 2; turns++) {
 		o.arc = M_PI * turns;
 		REJECTED(try_options(&o), TOMOS_UNSUPPORTED,
-			"the rotation axis falls 20 columns beside the detector: the middle is in no view");
+			"the rotation axis falls 20 columns beside the detector: the middle "
+			"is in no view");
 	}
 }
 

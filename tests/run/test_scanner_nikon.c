@@ -159,7 +159,8 @@ static void test_contradicted(void **state)
 		put_xtekct(at("part.xtekct"), &wrong[i], &lab);
 		tomos_prepared *p = open_towards("check");
 		const char *warning = tomos_prepared_warning(p);
-		assert_true(warning && strstr(warning, "agree only if the rotation is the reverse"));
+		assert_true(
+			warning && strstr(warning, "agree only if the rotation is the reverse"));
 		tomos_prepared_close(p);
 		p = open_towards("given");
 		warning = tomos_prepared_warning(p);
