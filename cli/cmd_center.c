@@ -271,8 +271,11 @@ static bool pose_say(const tomos_pose *pose)
 		if (isnan(pose->error[i]) && i == TOMOS_POSE_AXIS)
 			say("  %-16s %.6g (uncertain)\n", names[i], value);
 		else if (isnan(pose->error[i]))
-			say("  %-16s %.6g (as given: not determined by this scan)\n", names[i],
-				value);
+			say("  %-16s %.6g (as given: not determined by this scan%s)\n", names[i],
+				value,
+				i >= TOMOS_POSE_ROLL && i <= TOMOS_POSE_SWIVEL
+					? ", or over 5.6 degrees off"
+					: "");
 		else
 			say("  %-16s %.6g, standard error %.2g %s\n", names[i], value,
 				pose->error[i] * unit, units[i]);
@@ -280,16 +283,18 @@ static bool pose_say(const tomos_pose *pose)
 	say("what the projections contradict each other by: %.3g %% of them, before %.3g %%\n",
 		100 * pose->after, 100 * pose->before);
 	bool uncertain = isnan(pose->error[TOMOS_POSE_AXIS]) || pose->after > MOSTLY_NOISE;
+	bool worse = pose->after > 1.01 * pose->before;
 	if (uncertain)
 		warn("rays measured from both sides hardly agree, so the values are "
 		     "uncertain, whatever their standard errors: compare slices with --sweep");
-	else if (pose->after > 1.01 * pose->before)
-		warn("projections agree no better with what was found than before: "
-		     "compare slices before using it");
+	else if (worse)
+		warn("projections agree no better with what was found than before, so it is "
+		     "uncertain: give --roll, --slant and --swivel if they are above 5.6 degrees, "
+		     "or compare slices with --sweep");
 	if (pose->reversed)
 		note("opposite rays agree only if the rotation is reversed: the angles are negated "
 		     "(--direction given keeps them)");
-	return !uncertain;
+	return !uncertain && !worse;
 }
 
 /* What a search has found; certain: enough to be written. */

@@ -58,10 +58,12 @@ static tomos_status contradiction(Search *s, Contradiction *c)
 	return contradiction_of_rows(s, &c->rows);
 }
 
+/* A value at the limit of the search may be anywhere beyond it. */
 static bool too_far(const Search *s, int value, double off)
 {
 	double rows = MOST_ROWS * (double)s->problem->orbit->rows;
-	return off > (value == POSE_ROW ? rows : value == POSE_SCALE ? MOST_SCALE : MOST_ANGLE);
+	double most = value == POSE_ROW ? rows : value == POSE_SCALE ? MOST_SCALE : MOST_ANGLE;
+	return off > 0.99 * most;
 }
 
 /* Values that are not determined, or not off by much, are as given. The error of the latter

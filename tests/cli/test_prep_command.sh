@@ -101,6 +101,11 @@ rejected "has parallel rays" 1 center scan180.h5 --fit
 "$tomos" convert simulated.h5 noise.npy -q
 "$tomos" center noise.npy $cone --quantity integrals --arc 360 --fit >out 2>err
 grep -q "warning: rays measured from both sides hardly agree" err || fail "center --fit of noise says $(cat err)"
+far="--geometry cone --source-axis 90 --source-detector 140 --pixel 1.2"
+"$tomos" project random $far --rows 40 --columns 64 --views 90 --swivel 7 --count 25 -o simulated.h5 --overwrite -q
+"$tomos" convert simulated.h5 far.npy -q
+"$tomos" center far.npy $far --quantity integrals --arc 360 --fit >out 2>err
+grep -q "swivel .*, or over 5.6 degrees off" out || fail "center --fit of a swivel beyond its reach says $(cat out)"
 "$tomos" center noise.npy --quantity integrals --arc 360 >out 2>err
 grep -q "parallel beam assumed" err || fail "center without a geometry says $(cat err)"
 "$tomos" project ball --geometry laminography --tilt 30 --columns 32 --rows 32 --views 60 -o tilted.h5 -q
