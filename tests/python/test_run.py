@@ -122,7 +122,7 @@ def test_counts_with_flats(counts, tmp_path):
 
 def test_a_doubtful_axis_is_a_warning(tmp_path):
     tomos.write(tmp_path / "even.npy", np.ones((20, 4, 32)), content="projections")
-    with pytest.warns(UserWarning, match="axis .* outside the range"):
+    with pytest.warns(UserWarning, match="nothing to find the axis from"):
         tomos.run(tmp_path / "even.npy", tmp_path / "rec.npy", angles=np.arange(20) * np.pi / 20)
 
 
