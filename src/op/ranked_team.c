@@ -159,8 +159,10 @@ tomos_status team_row_sums(const TeamProjector *t, const tomos_op *op, const flo
 		floats > t->team.floats)
 		return team_forward(t, op, 1, x, y);
 	TRY(project_slices(t, op, &what, 1, x));
-	for (int64_t i = 0; i < op->range.shape[0]; i++)
-		TRY(copy(t, image, t->projections + (t->view + i) % what.count * image,
-			y + i * image));
-	return TOMOS_OK;
+	tomos_status status = TOMOS_OK;
+	for (int64_t i = 0; i < op->range.shape[0] && status == TOMOS_OK; i++)
+		status = copy(t, image, t->projections + (t->view + i) % what.count * image,
+			y + i * image);
+	team_wait(&t->team); /* before a rank overwrites views that others still copy */
+	return status;
 }

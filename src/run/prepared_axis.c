@@ -193,10 +193,10 @@ static tomos_status read_rows(tomos_prepared *p, int64_t row, float *data, tomos
 /* Whether the rows show anything: those of an empty beam are the same everywhere. */
 static bool rows_vary(const tomos_prepared *p, const float *data, int64_t count)
 {
-	float low = data[0], high = data[0];
-	for (int64_t i = 1; i < count; i++) {
-		low = fminf(low, data[i]);
-		high = fmaxf(high, data[i]);
+	float low = INFINITY, high = -INFINITY;
+	for (int64_t i = 0; i < count; i++) {
+		low = isfinite(data[i]) ? fminf(low, data[i]) : low;
+		high = isfinite(data[i]) ? fmaxf(high, data[i]) : high;
 	}
 	double rounding = prepared_are_counts(p) ? ROUNDING : 0; /* of logarithms near 0 */
 	double largest = fmax(fabs((double)low), fabs((double)high));

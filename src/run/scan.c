@@ -106,6 +106,10 @@ static tomos_status open_others(FrameSet *set, tomos_frames which, const char *p
 	*set = other->sets[from];
 	other->sets[from] = (FrameSet){0};
 	tomos_scan_close(other);
+	if (from == TOMOS_VIEWS && set->sinograms && set->file->shape[0] == 1) {
+		set->sinograms = false; /* one frame; take_lines decides for scans of one row */
+		set->count = 1;
+	}
 	return TOMOS_OK;
 }
 

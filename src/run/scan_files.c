@@ -31,14 +31,28 @@ static tomos_status exchange_probe(const File *look, bool *fits)
 	return group_has(look, "exchange", "data", fits);
 }
 
-/* The attribute `axes` of the data: "theta:y:x", or "y:theta:x" for sinograms. */
-static tomos_status exchange_order(const File *look, bool *sinograms)
+/* Whether there is one angle: a single image is then a projection. */
+static tomos_status one_angle(const File *look, bool *yes)
+{
+	double *values;
+	int64_t shape[2] = {0, 0};
+	TRY(io_get(look, "exchange/theta", &values, shape));
+	*yes = values && shape[0] * shape[1] == 1;
+	mem_free(values);
+	return TOMOS_OK;
+}
+
+/* The attribute `axes` of the data: "theta:y:x", or "y:theta:x" for sinograms; without it a single
+ * image is a sinogram, as in array_open. */
+static tomos_status exchange_order(const File *look, bool single, bool *sinograms)
 {
 	char *axes;
+	bool projection = false;
 	*sinograms = false;
+	TRY(single ? one_angle(look, &projection) : TOMOS_OK);
 	TRY(io_text(look, "exchange/data@axes", &axes));
 	const char *second = axes ? strchr(axes, ':') : NULL;
-	*sinograms = second && strncmp(second + 1, "theta", 5) == 0;
+	*sinograms = second ? strncmp(second + 1, "theta", 5) == 0 : single && !projection;
 	bool known = !second || *sinograms || strncmp(axes, "theta", 5) == 0;
 	tomos_status status = known ? TOMOS_OK
 				    : fail(TOMOS_UNSUPPORTED,
@@ -134,10 +148,9 @@ static tomos_status exchange_open(tomos_scan *scan, const File *look, const tomo
 {
 	bool sinograms;
 	TRY(frames_open(&scan->sets[TOMOS_VIEWS], scan->path, "/exchange/data", ""));
-	TRY(exchange_order(look, &sinograms));
-	bool single =
-		scan->sets[TOMOS_VIEWS].file->shape[0] == 1; /* a sinogram, as in array_open */
-	TRY(scan_shape(scan, o, sinograms || single));
+	bool single = scan->sets[TOMOS_VIEWS].file->shape[0] == 1;
+	TRY(exchange_order(look, single, &sinograms));
+	TRY(scan_shape(scan, o, sinograms));
 	TRY(exchange_frames(scan, look));
 	TRY(take_angles(scan, look, "/exchange/theta"));
 	TRY(exchange_shifts(scan, look));

@@ -120,6 +120,18 @@ def test_counts_with_flats(counts, tmp_path):
     assert other.prep.stripes == given.prep.stripes == 0
 
 
+@pytest.mark.parametrize("theta", [False, True])
+def test_a_flat_in_a_file_of_its_own(counts, tmp_path, theta):
+    """One frame of a Data Exchange file is a projection, not a sinogram."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(counts) as file, h5py.File(tmp_path / "flat.h5", "w") as flat:
+        flat["exchange/data"] = file["exchange/data_white"][:1]
+        if theta:
+            flat["exchange/theta"] = [0.0]
+    report = tomos.run(counts, tmp_path / "rec.npy", axis=19.5, flats=tmp_path / "flat.h5")
+    assert report.slices == ROWS
+
+
 def test_a_doubtful_axis_is_a_warning(tmp_path):
     tomos.write(tmp_path / "even.npy", np.ones((20, 4, 32)), content="projections")
     with pytest.warns(UserWarning, match="nothing to find the axis from"):
