@@ -126,7 +126,7 @@ static void look_planes(page *p, const tomos_run_look *look)
 
 /* ---- the axis ----------------------------------------------------------------------------- */
 
-static const char negated_text[] = "; the angles are negated, as rays say";
+static const char negated_text[] = "; angles negated, as opposite rays show";
 
 /* An axis that was not searched for, or not found. */
 static void look_axis_given(page *p, const tomos_run_look *look)
