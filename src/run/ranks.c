@@ -330,13 +330,15 @@ static tomos_status sum_report(tomos_comm *comm, tomos_run_report *p)
 	return TOMOS_OK;
 }
 
-/* The iterations of all slabs to rank 0, as lines of the journal. */
-static tomos_status collect_iterations(FileRun *r)
+/* As lines of the journal. */
+tomos_status run_collect_iterations(FileRun *r)
 {
 	Iterative *it = &r->iterative;
 	int size = comm_size(r->comm);
 	char *text = NULL, *all = NULL;
 	int64_t *lengths = NULL, most = 0;
+	if (!r->iterates || r->together || size == 1)
+		return TOMOS_OK;
 	tomos_status status = iterations_list(&text, it);
 	int64_t length = status == TOMOS_OK ? (int64_t)strlen(text) + 1 : 0;
 	TRY_OR_DONE(run_agree(r, status));
@@ -375,8 +377,6 @@ tomos_status run_collect_report(FileRun *r)
 	r->report->ranks = comm_size(r->comm);
 	if (r->disagreed || comm_size(r->comm) == 1)
 		return TOMOS_OK;
-	if (r->iterates && !r->together)
-		TRY(collect_iterations(r));
 	TRY(say_rounding(r));
 	return sum_report(r->comm, r->report);
 }

@@ -181,7 +181,7 @@ tomos_status run_identity(const FileRun *run, Identity *identity);
  * for large files is allocated meanwhile. */
 tomos_status output_begin_early(FileRun *run);
 tomos_status output_create(FileRun *run);               /* by one process, or rank 0 */
-tomos_status output_put_iterations(const FileRun *run); /* by all ranks, before the commit */
+tomos_status output_put_iterations(const FileRun *run); /* those of all ranks, by rank 0 */
 tomos_status output_put_grid(const FileRun *run);       /* with the units */
 /* Compares the output with the volume that the job names, slab by slab; the result is in the
  * report. */
@@ -221,6 +221,8 @@ tomos_status run_end_all(const FileRun *run, tomos_status status);
 tomos_status run_agree(FileRun *run, tomos_status status);
 tomos_status run_open_output(FileRun *run);
 tomos_status run_commit(FileRun *run);
+/* Brings the iterations of all slabs to rank 0. */
+tomos_status run_collect_iterations(FileRun *run);
 tomos_status run_collect_report(FileRun *run);
 /* Rejects a scan of `values` values, on this rank, if none of any rank was usable. */
 tomos_status run_check_usable(FileRun *run, int64_t values);
