@@ -4,7 +4,6 @@
  * positions in all planes are computed first. Then each ray is followed by itself, with the quads
  * of two neighbouring voxels as vectors of eight floats.
  */
-#include <stdatomic.h>
 #include "base/team.h"
 #include "backend/cpu/level/circle.h"
 #include "backend/cpu/level/ray_parts.h"
@@ -327,8 +326,6 @@ typedef struct {
 	Circle circle;
 	RayPart whole;
 	float *copies; /* one for each thread */
-	int64_t tiles;
-	_Atomic int64_t next;
 } Back;
 
 /* The pixels of some rays in the four views, times their steps. */
@@ -379,9 +376,11 @@ static void spread_side(const Back *back, const RayPart *part, int64_t view, con
 	}
 }
 
-static void back_tile(const Back *back, int64_t index, float *copy)
+static void back_tile(void *user, int64_t index)
 {
+	const Back *back = user;
 	const ProjectRequest *what = back->what;
+	float *copy = back->copies + thread_number() * (int64_t)PART_FLOATS;
 	const RayPart part = part_at(&back->whole, index);
 	int64_t stride[3], at = part_strides(&part, stride);
 	memset(copy, 0, (size_t)((part.n[1] + 3) * part.row) * sizeof *copy);
@@ -394,26 +393,25 @@ static void back_tile(const Back *back, int64_t index, float *copy)
 	LEVEL(circle_give)(what, &back->circle, &part.box, copy + at, stride);
 }
 
-static void back_some(void *user, int64_t slot)
+/* Each process has copies of its own. */
+static int64_t back_floats(const ProjectRequest *what)
 {
-	Back *back = user;
-	for (int64_t i; (i = atomic_fetch_add(&back->next, 1)) < back->tiles;)
-		back_tile(back, i, back->copies + slot * PART_FLOATS);
+	(void)what;
+	return 1;
 }
 
 static tomos_status ray_circle_back(const ProjectRequest *what)
 {
-	int64_t threads = tomos_threads();
+	const int threads = tomos_threads();
 	Back back = {.what = what};
 	circle_of(what, &back.circle);
-	TRY(mem_alloc(&back.copies, threads * PART_FLOATS, sizeof(float), "parts of the volume"));
+	TRY(mem_alloc(&back.copies, (int64_t)threads * PART_FLOATS, sizeof(float),
+		"parts of the volume"));
 	for (int axis = 0; axis < 3; axis++) {
 		if (!axis_used(what, axis))
 			continue;
 		back.whole = circle_part(what, axis, &back.circle.box);
-		back.tiles = part_count(&back.whole);
-		atomic_store(&back.next, 0);
-		parallel_for(min64(threads, back.tiles), back_some, &back);
+		parallel_numbered(part_count(&back.whole), threads, back_tile, &back);
 	}
 	mem_free(back.copies);
 	return TOMOS_OK;
@@ -422,5 +420,5 @@ static tomos_status ray_circle_back(const ProjectRequest *what)
 const CpuKernel LEVEL(cpu_ray_circle) = {
 	.applies = ray_circle_applies,
 	.run = {ray_circle_forward, ray_circle_back},
-	.team_floats = {forward_floats, NULL},
+	.team_floats = {forward_floats, back_floats},
 };
