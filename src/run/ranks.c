@@ -15,17 +15,27 @@ tomos_status run_agree(FileRun *r, tomos_status status)
 	return status;
 }
 
+bool run_ranks_fit(const FileRun *r, int64_t ranks)
+{
+	return !r->iterates || !r->iterative.whole || ranks == 1 || r->slices >= 2 * ranks;
+}
+
+tomos_status run_check_ranks(const FileRun *r, int64_t ranks)
+{
+	if (run_ranks_fit(r, ranks))
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"%lld ranks are too many for %lld slices: %s needs two or more on each, as %s",
+		(long long)ranks, (long long)r->slices, r->method, r->iterative.why);
+}
+
 static tomos_status check_shares(const FileRun *r)
 {
 	const tomos_job *job = r->job;
 	bool matrix = job->stored || (job->matrix && job->matrix[0]);
 	if (!r->together)
 		return TOMOS_OK;
-	if (r->slices < 2 * (int64_t)comm_size(r->comm))
-		return fail(TOMOS_BAD_VALUE,
-			"%d ranks are too many for %lld slices: %s needs two or more on each, as "
-			"%s",
-			comm_size(r->comm), (long long)r->slices, r->method, r->iterative.why);
+	TRY(run_check_ranks(r, comm_size(r->comm)));
 	if (matrix && !(r->stacked && job->stored))
 		return fail(TOMOS_UNSUPPORTED, "a stored matrix is that of one process, not of %d",
 			comm_size(r->comm));
