@@ -88,7 +88,7 @@ static bool map_all(const tomos_comm *c, const Offer *offers, CommShared *s)
 }
 
 /* Pages of the common part that other ranks have allocated: all at once, as one by one they would
- * interrupt the process. As if it read them, for which the system maps several neighbours at a time;
+ * interrupt the process. As if it read them, for which the system maps several neighbours at once;
  * shared memory can then be written to as well. */
 static void map_pages(const CommShared *s)
 {

@@ -219,7 +219,7 @@ Share slab_own(const FileRun *run, const Slab *slab); /* these slices */
 tomos_status run_end_all(const FileRun *run, tomos_status status);
 /* The failure of the first rank that failed, on every rank. After it, nothing is collective. */
 tomos_status run_agree(FileRun *run, tomos_status status);
-/* Whether there are slices enough for so many ranks. */
+/* Whether there are slices enough for this number of ranks. */
 bool run_ranks_fit(const FileRun *run, int64_t ranks);
 tomos_status run_check_ranks(const FileRun *run, int64_t ranks);
 tomos_status run_open_output(FileRun *run);
