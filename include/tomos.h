@@ -1091,7 +1091,9 @@ TOMOS_API tomos_status tomos_prepared_axis(tomos_prepared *prepared, tomos_backe
 TOMOS_API tomos_status tomos_prepared_pose(tomos_prepared *prepared, tomos_backend *backend,
 	tomos_pose *pose, const tomos_progress *progress);
 /* What the last search for the axis found, as tomos_prepared_axis; 0: there was none, or the column
- * found is not used. */
+ * found is not used, and of *axis only two members are set: `reversed` and `confidence`, 1 where the
+ * axis is given and 0 where it is assumed in the middle of the detector. `reversed` is relative to
+ * the angles of the scan. */
 TOMOS_API int tomos_prepared_searched(const tomos_prepared *prepared, tomos_axis *axis);
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);

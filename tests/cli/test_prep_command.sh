@@ -78,17 +78,21 @@ cone="--geometry cone --source-axis 6 --source-detector 9 --pixel 0.05"
 "$tomos" project random $cone --columns 96 --rows 96 --views 96 --axis 50.4 --roll 0.8 \
 	--noise 0.01 --samples 2 -o simulated.h5 -q
 "$tomos" convert simulated.h5 cone.npy -q
-"$tomos" recon cone.npy $cone --quantity integrals --arc -360 --axis-method pairs -o cone.h5 >out
+"$tomos" recon cone.npy $cone --quantity integrals --arc -360 --axis-method pairs -o cone.h5 --report found.html >out
 grep -q "axis      column 50\.[34].*the angles are negated" out || fail "recon of a cone beam says $(cat out)"
 "$tomos" recon cone.npy $cone --quantity integrals --arc -360 --direction given -o kept.h5 >out
 grep -q "negated" out && fail "recon changes a direction that is given: $(cat out)"
-"$tomos" recon cone.npy $cone --quantity integrals --arc -360 --axis 50.4 -o set.h5 >out
+"$tomos" recon cone.npy $cone --quantity integrals --arc -360 --axis 50.4 -o set.h5 --report set.html >out
 grep -q "direction opposite to the angles.*--direction given" out || fail "recon --axis says $(cat out)"
 "$tomos" compare cone.h5 set.h5 --max 0.1 -q || fail "recon --axis does not find the direction of rotation"
+for page in found set; do
+	grep -q "angles negated" $page.html || fail "$page.html does not say that the angles are negated"
+done
 "$tomos" recon cone.npy $cone --quantity integrals --arc -360 --axis 50.4 --direction given -o kept.h5 --overwrite >out
 grep -q "direction" out && fail "recon --axis changes a direction that is given: $(cat out)"
-"$tomos" recon cone.npy $cone --quantity integrals --arc 360 --axis 50.4 -o kept.h5 --overwrite >out
+"$tomos" recon cone.npy $cone --quantity integrals --arc 360 --axis 50.4 -o kept.h5 --overwrite --report kept.html >out
 grep -q "direction" out && fail "recon --axis speaks of the right direction: $(cat out)"
+grep -q "column 50.40, as given<" kept.html || fail "the report does not say that the axis is given"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --fit --save found.json --picture both.png >out
 grep -q "roll  *0\.[789]" out || fail "center --fit says $(cat out)"
 "$tomos" recon cone.npy --quantity integrals --views-file found.json -o fitted.h5 -q
