@@ -1090,10 +1090,10 @@ TOMOS_API tomos_status tomos_prepared_axis(tomos_prepared *prepared, tomos_backe
 /* Likewise the whole pose of the detector, from all rows, and the geometry has it then. */
 TOMOS_API tomos_status tomos_prepared_pose(tomos_prepared *prepared, tomos_backend *backend,
 	tomos_pose *pose, const tomos_progress *progress);
-/* What the last search for the axis found, as tomos_prepared_axis; 0: there was none, or the column
- * found is not used, and of *axis only two members are set: `reversed` and `confidence`, 1 where the
- * axis is given and 0 where it is assumed in the middle of the detector. `reversed` is relative to
- * the angles of the scan. */
+/* What the last search for the axis found, as tomos_prepared_axis, `reversed` relative to the
+ * angles of the scan; 0: there was none, or the column found is not used, and of *axis only
+ * `reversed` and `confidence` are set, the latter 1 where the axis is given and 0 where it is
+ * assumed in the middle of the detector. */
 TOMOS_API int tomos_prepared_searched(const tomos_prepared *prepared, tomos_axis *axis);
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);
