@@ -141,6 +141,11 @@ INLINE void strip_by(
 	}
 }
 
+SEPARATE void strip_any(const TileView *t, const Cells *cells, TileStrip *s)
+{
+	strip_by(t, cells, s, cells->pixels[0], cells->pixels[1]);
+}
+
 static void project_strip(const TileView *t, const Cells *cells, TileStrip *s)
 {
 	const int columns = cells->pixels[0], rows = cells->pixels[1];
@@ -153,7 +158,7 @@ static void project_strip(const TileView *t, const Cells *cells, TileStrip *s)
 	else if (columns <= 4 && rows == 1)
 		strip_by(t, cells, s, 4, 1);
 	else
-		strip_by(t, cells, s, columns, rows);
+		strip_any(t, cells, s);
 }
 
 static void project_block(const TileView *t, const Box *block, const Cells *cells)

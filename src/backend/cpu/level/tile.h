@@ -11,6 +11,9 @@
 #include "backend/cpu/level/circle.h"
 #include "backend/cpu/level/strip.h"
 
+/* Loops in functions of their own: their registers then do not depend on what is around them. */
+#define SEPARATE static __attribute__((noinline))
+
 typedef float TileVoxels[TILE][TILE][TILE]; /* [z][x][y], or [z][y][x] */
 
 /* A tile in one view. The window has the layout that the kernel gives it. On circles, a voxel is a
