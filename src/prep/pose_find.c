@@ -141,13 +141,13 @@ double search_largest_step(int value, const Orbit *coarse)
 	return value == POSE_ROW ? 0.1 * (double)coarse->rows : value == POSE_ROLL ? 0.1 : 0.05;
 }
 
-/* What all rows say of row and roll, `aside` averaged pixels beside the row. */
-static tomos_status step_rows(const Search *s, double aside, PoseStep *step)
+/* What all rows say of row and roll where `value` is larger by `aside` (averaged pixels, radians). */
+static tomos_status step_rows(const Search *s, int value, double aside, PoseStep *step)
 {
 	const Coarse *c = &s->problem->coarse[COARSE_REST];
 	double pose[POSE_COUNT];
 	coarse_pose(c, s->pose, pose);
-	pose[POSE_ROW] += aside;
+	pose[value] += aside;
 	return pose_step(
 		c, s->problem->backend, pose, s->reversed, 1u << POSE_ROW | 1u << POSE_ROLL, step);
 }
@@ -186,28 +186,37 @@ static tomos_status fit_likely(Search *s)
 	return TOMOS_OK;
 }
 
-/* The roll from all rows, and the row where moving it changes what it is said to be: the step from
- * beside it leads back only where more than noise and errors of the samples is left, and not those
- * of an object that is cut. */
+/* The part of the way that a step from beside a value leads back; 0: there is none. */
+static tomos_status rows_answer(
+	const Search *s, int value, double aside, const PoseStep *here, double *answer)
+{
+	PoseStep beside;
+	TRY(step_rows(s, value, aside, &beside));
+	*answer = beside.solved ? (here->step[value] - beside.step[value]) / aside : 0;
+	return TOMOS_OK;
+}
+
+/* Roll and row from all rows, where moving them changes what they are said to be: the step from
+ * beside leads back only where more than noise and errors of the samples is left. The row not from
+ * an object that is cut. */
 static tomos_status find_midplane(Search *s)
 {
 	const Coarse *c = &s->problem->coarse[COARSE_REST];
-	double bin = (double)c->bin, edge = 0.5 * (double)c->orbit.columns,
-	       aside = 2 * ASIDE * edge;
-	double moved[POSE_COUNT] = {0};
-	PoseStep step, beside;
+	double bin = (double)c->bin, edge = 0.5 * (double)c->orbit.columns, aside = 2 * ASIDE;
+	double moved[POSE_COUNT] = {0}, answer, tilts;
+	PoseStep step;
 	bool far = true;
 	for (int i = 0; i < MOST_STEPS && far; i++) {
 		TRY(fit_likely(s));
-		TRY(step_rows(s, 0, &step));
+		TRY(step_rows(s, POSE_ROW, 0, &step));
 		far = take_rows(s, &step, moved);
 	}
 	TRY(fit_likely(s));
-	TRY(step_rows(s, 0, &step));
-	TRY(step_rows(s, aside, &beside));
-	if (!step.solved || !beside.solved)
+	TRY(step_rows(s, POSE_ROW, 0, &step));
+	TRY(rows_answer(s, POSE_ROW, aside * edge, &step, &answer));
+	TRY(rows_answer(s, POSE_ROLL, aside, &step, &tilts));
+	if (!step.solved || !(tilts > LEAST_ANSWER))
 		return TOMOS_OK;
-	double answer = (step.step[POSE_ROW] - beside.step[POSE_ROW]) / aside;
 	take_rows(s, &step, moved); /* also what is left of the way, at most */
 	s->tilted = true;
 	s->error[POSE_ROLL] = hypot(moved[POSE_ROLL],
@@ -348,7 +357,8 @@ tomos_status pose_find(
 	*pose = (tomos_pose){.bytes = sizeof *pose,
 		.before = s.before,
 		.after = s.after,
-		.reversed = s.reversed};
+		.reversed = s.reversed,
+		.beyond = s.beyond};
 	*kept = s.kept;
 	for (int k = 0; k < POSE_COUNT; k++) {
 		double unit = k == POSE_SCALE ? detector : 1;

@@ -11,7 +11,7 @@
 #define LOOSE_ROW 2
 /* Values that are further from those given are errors of the search: the rows and columns that are
  * compared do not reach as far. Radians, parts, and of the rows. */
-#define MOST_ANGLE 0.1
+#define MOST_ANGLE TOMOS_POSE_REACH
 #define MOST_SCALE 0.2
 #define MOST_ROWS 0.4
 
@@ -36,6 +36,7 @@ typedef struct {
 	bool far;     /* planes give the distance of the detector, which pairs do not determine */
 	double before, after; /* residuals of pairs */
 	unsigned kept;        /* values that are as given, and agree with the scan */
+	unsigned beyond;      /* values that are as given, and further off than the search reaches */
 } Search;
 
 static inline double deviation(double variance)
