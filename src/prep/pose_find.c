@@ -6,7 +6,7 @@
 #include <string.h>
 #include "prep/pose_search.h"
 
-enum { ROUNDS = 2, MOST_STEPS = 5, MOST_COLUMNS = 512 };
+enum { ROUNDS = 2, MOST_STEPS = 5 };
 #define LONGEST_AXIS 0.03 /* of the columns, of a step of the axis */
 #define DOUBT 0.03        /* of the rows: error of a row that is not determined */
 #define LIKELY 0.1 /* scale of a detector, from pairs of a row that may not be the midplane */
@@ -101,6 +101,13 @@ static void take_pairs(Search *s, const PairFit *fit)
 	}
 }
 
+/* The row in which pairs are compared. */
+static double *pairs_row(Search *s)
+{
+	bool likely = isnan(s->error[POSE_ROW]) && !isnan(s->likely);
+	return likely ? &s->likely : &s->pose[POSE_ROW];
+}
+
 tomos_status fit_midplane(Search *s, unsigned free, double *residual)
 {
 	const PoseProblem *p = s->problem;
@@ -110,11 +117,11 @@ tomos_status fit_midplane(Search *s, unsigned free, double *residual)
 	PairFit fit = {.apart = HUGE_VAL};
 	Line line;
 	axis_midplane(o, s->pose, &line);
-	line.row -= (double)p->row;
+	line.row += *pairs_row(s) - s->pose[POSE_ROW] - (double)p->row;
 	if (p->band->shape[1] == 1)
 		line = (Line){.row = 0};
 	do { /* more rows where there is little in the midplane */
-		TRY(opposite_make(&pairs, &rows, &line, MOST_COLUMNS));
+		TRY(opposite_make(&pairs, &rows, &line, POSE_COLUMNS));
 		s->few = !pairs.full || pose_offset(o, s->pose[POSE_AXIS]);
 		tomos_status status = fit_pairs(s, &pairs, free, &fit);
 		s->agree = status == TOMOS_OK && opposite_agrees(&pairs, &fit);
@@ -244,7 +251,7 @@ static tomos_status doubt_row(Search *s, unsigned *free)
 	double row = s->error[POSE_ROW], far[POSE_COUNT] = {0}, residual;
 	for (int side = -1; side <= 1; side += 2) {
 		Search other = *s;
-		other.pose[POSE_ROW] += side * (isnan(row) ? DOUBT * (double)o->rows : row);
+		*pairs_row(&other) += side * (isnan(row) ? DOUBT * (double)o->rows : row);
 		TRY(fit_midplane(&other, *free, &residual));
 		bool fitted = residual <= EMPTY;
 		for (int k = 0; k < POSE_COUNT; k++)
@@ -299,6 +306,8 @@ static tomos_status refine_pairs(Search *s)
 
 static tomos_status refine(Search *s)
 {
+	if (s->problem->coarse && pose_offset(s->problem->orbit, s->pose[POSE_AXIS]))
+		TRY(likely_row(s));
 	TRY(fit_likely(s));
 	s->before = s->after;
 	if (!s->problem->coarse)
@@ -347,7 +356,7 @@ static tomos_status start(Search *s, const tomos_axis_options *options)
 tomos_status pose_find(
 	const PoseProblem *p, const tomos_axis_options *options, tomos_pose *pose, unsigned *kept)
 {
-	Search s = {.problem = p, .before = NAN, .after = NAN};
+	Search s = {.problem = p, .likely = NAN, .before = NAN, .after = NAN};
 	double detector = p->orbit->detector;
 	TRY(start(&s, options));
 	TRY(search_report(&s, 0));

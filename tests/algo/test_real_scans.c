@@ -152,10 +152,10 @@ static void fan_beam(void **state)
 	free(data), free(theta), free(wanted), free(parts), free(angles), free(x);
 }
 
-/* With the distances alone: the direction of rotation is found, and the axis 0.13 columns beside the
- * nominal one that the published picture was made with. Opposite rays agree best there (0.995 %,
- * 1.083 % with the nominal one, computed independently), and the picture has the largest gradients;
- * the search gives simulated scans of this object back to 0.002 columns. */
+/* With the distances alone: the direction of rotation is found, and the axis 0.13 columns beside
+ * the nominal one that the published picture was made with. Opposite rays agree best there (0.995
+ * %, 1.083 % with the nominal one, computed independently), and the picture has the largest
+ * gradients; the search gives simulated scans of this object back to 0.002 columns. */
 static void fan_beam_axis(void **state)
 {
 	(void)state;

@@ -127,8 +127,8 @@ static void test_vectors(void **state)
 static void test_directions(void **state)
 {
 	(void)state;
-	double rows[2][12] = {{0, 0.6, 0.8, 0, 0, 0, 1, 0, 0, 0, 0, 1},
-		{0, 1.9, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}};
+	double rows[2][12] = {
+		{0, 0.6, 0.8, 0, 0, 0, 1, 0, 0, 0, 0, 1}, {0, 1.9, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}};
 	static const double last[] = {1.9, 3, 0.4};
 	double low, high;
 	for (int i = 0; i < 3; i++)
@@ -137,8 +137,7 @@ static void test_directions(void **state)
 			rows[1][1] = last[i];
 			assert_int_equal(
 				tomos_geometry_vectors(&scan, 3, 5, point, rows[0], 2), TOMOS_OK);
-			assert_int_equal(
-				tomos_geometry_doubt(scan, &low, &high), !point && i > 0);
+			assert_int_equal(tomos_geometry_doubt(scan, &low, &high), !point && i > 0);
 			tomos_geometry_free(scan);
 		}
 	assert_int_equal(tomos_geometry_doubt(NULL, &low, &high), 0);
@@ -258,6 +257,6 @@ static void test_memory(void **state)
 
 #define TESTS(T) \
 	T(test_views), T(test_sizes_rejected), T(test_numbers_rejected), T(test_shapes_rejected), \
-		T(test_vectors), T(test_directions), T(test_vectors_2d), T(test_angles_of_astra), T(test_numbers), \
-		T(test_pixel), T(test_memory)
+		T(test_vectors), T(test_directions), T(test_vectors_2d), T(test_angles_of_astra), \
+		T(test_numbers), T(test_pixel), T(test_memory)
 TEST_MAIN(TESTS, NULL, NULL)
