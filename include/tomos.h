@@ -218,7 +218,7 @@ TOMOS_API tomos_status tomos_geometry_read(
  * NRRD file). Files that do not hold the detector's size need it. */
 TOMOS_API tomos_status tomos_geometry_import(tomos_geometry **scan, const char *path, int64_t rows,
 	int64_t columns, int point_source, double pixel, double pixel_height);
-/* Whether the directions of parallel rays may be positions of sources: 1 where their lengths, *low to
+/* Whether directions of parallel rays may be positions of sources: 1 where their lengths, *low to
  * *high, are far from those of unit vectors, which directions are as a rule. */
 TOMOS_API int tomos_geometry_doubt(const tomos_geometry *scan, double *low, double *high);
 TOMOS_API tomos_status tomos_geometry_write(

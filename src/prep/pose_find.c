@@ -148,7 +148,7 @@ double search_largest_step(int value, const Orbit *coarse)
 	return value == POSE_ROW ? 0.1 * (double)coarse->rows : value == POSE_ROLL ? 0.1 : 0.05;
 }
 
-/* What all rows say of row and roll where `value` is larger by `aside` (averaged pixels, radians). */
+/* What all rows say of row and roll where `value` is larger by `aside`, pixels or radians. */
 static tomos_status step_rows(const Search *s, int value, double aside, PoseStep *step)
 {
 	const Coarse *c = &s->problem->coarse[COARSE_REST];
