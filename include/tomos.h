@@ -218,6 +218,9 @@ TOMOS_API tomos_status tomos_geometry_read(
  * NRRD file). Files that do not hold the detector's size need it. */
 TOMOS_API tomos_status tomos_geometry_import(tomos_geometry **scan, const char *path, int64_t rows,
 	int64_t columns, int point_source, double pixel, double pixel_height);
+/* Whether directions of parallel rays may be positions of sources: 1 where their lengths, *low to
+ * *high, are far from those of unit vectors, which directions are as a rule. */
+TOMOS_API int tomos_geometry_doubt(const tomos_geometry *scan, double *low, double *high);
 TOMOS_API tomos_status tomos_geometry_write(
 	const tomos_geometry *scan, const char *path, const tomos_file_options *options);
 TOMOS_API void tomos_geometry_free(tomos_geometry *scan);
@@ -910,6 +913,7 @@ enum {
 	TOMOS_POSE_SOURCE_DETECTOR,
 	TOMOS_POSE_VALUES
 };
+#define TOMOS_POSE_REACH 0.1 /* radians from those given within which rotations are looked for */
 typedef struct tomos_pose {
 	size_t bytes;
 	/* As the options of these names: columns and rows, radians, and the distance from source
@@ -922,6 +926,7 @@ typedef struct tomos_pose {
 	 * as given with the axis that was found, and for the result. */
 	double before, after;
 	int64_t reversed; /* 1: the angles count against the direction of rotation */
+	int64_t beyond;   /* bit k: value k is further from that given than the search reaches */
 } tomos_pose;
 /* Line integrals of all rows. *fitted, unless NULL: the scan in that pose. */
 TOMOS_API tomos_status tomos_pose_find(tomos_pose *pose, tomos_geometry **fitted,
