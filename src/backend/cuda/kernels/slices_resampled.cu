@@ -1,5 +1,5 @@
-/* Stacks of slices that are not as high as detector rows or lie between them, and voxels wider than
- * a pixel: a stack kernel projects onto a virtual detector (slices_plan), which has one row per
+/* Stacks of slices (or of fans) that are not as high as detector rows or lie between them, and
+ * voxels wider than a pixel: a stack kernel projects onto a virtual detector (slices_plan), which has one row per
  * slice, and the weights along z are applied between its rows and those of the scan.
  *
  * Back projection may need a hat function wider than the two columns that the stack kernels meet.
@@ -15,10 +15,13 @@ enum { MOST_EVERY = 8, LEAST_SLICES = 16, WIDE = 128, EACH = 4 /* columns of a t
 extern const CudaKernel cuda_slices_forward_wgmma_half, cuda_slices_forward_wgmma_split,
 	cuda_slices_forward_l1, cuda_slices_back_wgmma_half, cuda_slices_back_wgmma_split,
 	cuda_slices_back_mma, cuda_slices_back_shared, cuda_slices_back_l1,
-	cuda_footprint_forward_slices, cuda_footprint_back_slices;
-enum { FORWARDS = 3, BACKS = 5 };
+	cuda_footprint_forward_slices, cuda_footprint_back_slices, cuda_fans_forward_l1,
+	cuda_fans_back_shared, cuda_fan_forward, cuda_fan_back;
+enum { FORWARDS = 3, BACKS = 5, FANS = 2 };
 static const CudaKernel *const footprints[2] = {
 	&cuda_footprint_forward_slices, &cuda_footprint_back_slices};
+static const CudaKernel *const fans[2][FANS] = {
+	{&cuda_fans_forward_l1, &cuda_fan_forward}, {&cuda_fans_back_shared, &cuda_fan_back}};
 static const CudaKernel *const forwards[FORWARDS] = {
 	&cuda_slices_forward_wgmma_half, &cuda_slices_forward_wgmma_split, &cuda_slices_forward_l1};
 static const CudaKernel *const backs[BACKS] = {&cuda_slices_back_wgmma_half,
@@ -36,9 +39,15 @@ static const CudaKernel *stack_kernel(const ProjectRequest *stack, bool fast, Cu
 {
 	const bool forward = stack->direction == FORWARD;
 	const CudaKernel *const *list = forward ? forwards : backs;
-	if (stack->kernel == KERNEL_footprint)
-		return footprints[!forward]->applies(stack, notes) ? footprints[!forward] : NULL;
-	for (int i = 0; i < (forward ? FORWARDS : BACKS) - fast; i++)
+	int count = (forward ? (int)FORWARDS : (int)BACKS) - fast;
+	if (stack->kernel == KERNEL_footprint) {
+		list = &footprints[!forward];
+		count = 1;
+	} else if (stack->plan->rays.source == TOMOS_FAN_PER_ROW) {
+		list = fans[!forward];
+		count = FANS;
+	}
+	for (int i = 0; i < count; i++)
 		if (list[i]->applies(stack, notes))
 			return list[i];
 	return NULL;
@@ -93,22 +102,28 @@ static int slices_axis(const RayClass *rays)
 	return rays_are(rays, RAYS_IN_SLICE) ? rays->all.axis : 2;
 }
 
+static int64_t slices_of(const ProjectRequest *what)
+{
+	const int axis = slices_axis(&what->plan->rays);
+	return what->box.high[axis] - what->box.low[axis];
+}
+
 static bool resampled_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
 	const RayClass *rays = &plan->rays;
 	const bool in_slice = rays_are(rays, RAYS_IN_SLICE);
 	const bool footprint = what->kernel == KERNEL_footprint;
-	const bool fans = footprint && rays->source == TOMOS_FAN_PER_ROW;
-	int *every = &notes_of<Resampled>(notes)->every, axis = slices_axis(rays);
+	const bool fan = rays->source == TOMOS_FAN_PER_ROW;
+	int *every = &notes_of<Resampled>(notes)->every;
 	if (plan->every || plan->model.planar ||
 		(!footprint && (plan->model.clamp || plan->model.nearest)) ||
-		!(fans || rays->source == TOMOS_PARALLEL) ||
+		!(fan || rays->source == TOMOS_PARALLEL) ||
 		!(in_slice || rays_are(rays, RAYS_LEVEL | RAYS_IN_SHEET)) ||
-		what->box.high[axis] - what->box.low[axis] < (footprint ? 1 : LEAST_SLICES))
+		slices_of(what) < (footprint || fan ? 1 : LEAST_SLICES))
 		return false;
 	*every = 1;
-	if (footprint)
+	if (footprint || fan)
 		return !(in_slice && rays->same_rows) && has_kernel(what, 1, false);
 	/* With more, slices_back_l1 is faster, where it applies. */
 	const int voxels = in_slice && what->kernel == KERNEL_voxel ? 3 : (int)MOST_EVERY;
@@ -252,8 +267,7 @@ static Pass pass_of(const tomos_backend *backend, const ProjectRequest *what)
 {
 	const int64_t columns = what->plan->model.columns + MOST_EVERY;
 	const int64_t most = device_of(backend)->slices_most / columns;
-	const int axis = slices_axis(&what->plan->rays);
-	const int64_t slices = what->box.high[axis] - what->box.low[axis];
+	const int64_t slices = slices_of(what);
 	const int64_t least = min64(slices, 2 * LEAST_SLICES);
 	const int64_t views = min64(max64(most / least, 1), what->count);
 	const int64_t at_once = min64(max64(most / views, least), SLICES_AT_ONCE);
@@ -262,6 +276,13 @@ static Pass pass_of(const tomos_backend *backend, const ProjectRequest *what)
 	while (slices % size > 0 && slices % size < LEAST_SLICES) /* which no kernel is for */
 		size++;
 	return Pass{size, views};
+}
+
+/* Whether the kernel for the virtual stack can only accumulate: a few fans. */
+static bool accumulates(const ProjectRequest *what)
+{
+	return what->kernel != KERNEL_footprint && what->plan->rays.source == TOMOS_FAN_PER_ROW &&
+	       slices_of(what) < LEAST_SLICES;
 }
 
 /* The slices from b->low on and the views from `first` on. */
@@ -273,6 +294,11 @@ static tomos_status run_pass(tomos_backend *backend, const ProjectRequest *what,
 	const StackPart part = {b->low, b->slices, first, b->count};
 	if (!forward)
 		TRY(resample(backend, b, false));
+	else if (accumulates(what))
+		CUDA_TRY(cudaMemsetAsync(b->stack, 0,
+				 (size_t)(b->count * b->slices * b->columns) * sizeof *b->stack,
+				 device_of(backend)->stream),
+			"projecting");
 	TRY(stack_run(backend, what, slices, &part, b->stack, forward ? &overwrite : epilogue));
 	return forward ? resample(backend, b, true) : TOMOS_OK;
 }
@@ -311,7 +337,7 @@ static tomos_status resampled_run(tomos_backend *backend, const ProjectRequest *
 
 static bool resampled_overwrites(const ProjectRequest *what, const CudaNotes *)
 {
-	return what->direction != FORWARD;
+	return what->direction != FORWARD && !accumulates(what);
 }
 
 static CudaFusion resampled_fuses(const tomos_backend *backend, const ProjectRequest *what,
