@@ -11,22 +11,23 @@
 
 enum { MOST_EVERY = 8, LEAST_SLICES = 16, WIDE = 128, EACH = 4 /* columns of a thread */ };
 
-/* Kernels for the virtual stack; those before the last one are faster, where they apply. */
+/* Kernels for the virtual stack; the first two and four are faster, where they apply. */
 extern const CudaKernel cuda_slices_forward_wgmma_half, cuda_slices_forward_wgmma_split,
 	cuda_slices_forward_l1, cuda_slices_back_wgmma_half, cuda_slices_back_wgmma_split,
 	cuda_slices_back_mma, cuda_slices_back_shared, cuda_slices_back_l1,
 	cuda_footprint_forward_slices, cuda_footprint_back_slices, cuda_fans_forward_l1,
-	cuda_fans_back_shared, cuda_fan_forward, cuda_fan_back;
-enum { FORWARDS = 3, BACKS = 5, FANS = 2 };
+	cuda_fans_back_shared, cuda_fan_forward, cuda_fan_back, cuda_slice_forward, cuda_slice_back;
+enum { FORWARDS = 5, BACKS = 6, FANS = 2, FAST_FORWARDS = 2, FAST_BACKS = 4 };
 static const CudaKernel *const footprints[2] = {
 	&cuda_footprint_forward_slices, &cuda_footprint_back_slices};
 static const CudaKernel *const fans[2][FANS] = {
 	{&cuda_fans_forward_l1, &cuda_fan_forward}, {&cuda_fans_back_shared, &cuda_fan_back}};
-static const CudaKernel *const forwards[FORWARDS] = {
-	&cuda_slices_forward_wgmma_half, &cuda_slices_forward_wgmma_split, &cuda_slices_forward_l1};
+static const CudaKernel *const forwards[FORWARDS] = {&cuda_slices_forward_wgmma_half,
+	&cuda_slices_forward_wgmma_split, &cuda_slices_forward_l1, &cuda_slice_forward,
+	&cuda_fan_forward};
 static const CudaKernel *const backs[BACKS] = {&cuda_slices_back_wgmma_half,
 	&cuda_slices_back_wgmma_split, &cuda_slices_back_mma, &cuda_slices_back_shared,
-	&cuda_slices_back_l1};
+	&cuda_slices_back_l1, &cuda_slice_back};
 
 typedef struct {
 	int every;
@@ -34,12 +35,12 @@ typedef struct {
 
 /* ---- the virtual stack ----------------------------------------------------------------------- */
 
-/* The first kernel for the stack; fast: without the last one. */
+/* The first kernel for the stack; fast: of those for tensor cores and shared memory. */
 static const CudaKernel *stack_kernel(const ProjectRequest *stack, bool fast, CudaNotes *notes)
 {
 	const bool forward = stack->direction == FORWARD;
 	const CudaKernel *const *list = forward ? forwards : backs;
-	int count = (forward ? (int)FORWARDS : (int)BACKS) - fast;
+	int count = forward ? (fast ? FAST_FORWARDS : FORWARDS) : fast ? FAST_BACKS : BACKS;
 	if (stack->kernel == KERNEL_footprint) {
 		list = &footprints[!forward];
 		count = 1;
@@ -108,31 +109,58 @@ static int64_t slices_of(const ProjectRequest *what)
 	return what->box.high[axis] - what->box.low[axis];
 }
 
+/* The first number of virtual views of a view for which a stack kernel applies: 0 if there is none
+ * up to `most`. */
+static int find_every(const ProjectRequest *what, int first, int most, bool fast)
+{
+	for (int every = first; every <= most; every++)
+		if (has_kernel(what, every, fast))
+			return every;
+	return 0;
+}
+
+/* Fans and few slices. Their own kernels come first; thin columns are for Joseph's method and for
+ * slices of parallel rays. direct: slices are in line with rows. */
+static int few_every(const ProjectRequest *what, bool direct)
+{
+	const bool fan = what->plan->rays.source == TOMOS_FAN_PER_ROW;
+	const bool thin = what->direction != FORWARD && !(fan && what->kernel == KERNEL_voxel);
+	HatSlices slices;
+	if (direct && hat_slices(what, &slices))
+		return 0;
+	return find_every(what, direct ? 2 : 1, thin ? (int)MOST_EVERY : 1, false);
+}
+
+/* Stacks of parallel rays. */
+static int stack_every(const ProjectRequest *what, bool in_slice)
+{
+	/* With more, slices_back_l1 is faster, where it applies. */
+	const int voxels = in_slice && what->kernel == KERNEL_voxel ? 3 : (int)MOST_EVERY;
+	const int most = what->direction == FORWARD ? 1 : voxels;
+	const int fast = find_every(what, in_slice ? 2 : 1, most, true);
+	return fast > 0 || in_slice ? fast : find_every(what, 1, 1, false);
+}
+
 static bool resampled_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
 	const RayClass *rays = &plan->rays;
-	const bool in_slice = rays_are(rays, RAYS_IN_SLICE);
+	const bool in_slice = rays_are(rays, RAYS_IN_SLICE), direct = in_slice && rays->same_rows;
 	const bool footprint = what->kernel == KERNEL_footprint;
 	const bool fan = rays->source == TOMOS_FAN_PER_ROW;
 	int *every = &notes_of<Resampled>(notes)->every;
-	if (plan->every || plan->model.planar ||
+	if (plan->every || (footprint && plan->model.planar) ||
 		(!footprint && (plan->model.clamp || plan->model.nearest)) ||
 		!(fan || rays->source == TOMOS_PARALLEL) ||
-		!(in_slice || rays_are(rays, RAYS_LEVEL | RAYS_IN_SHEET)) ||
-		slices_of(what) < (footprint || fan ? 1 : LEAST_SLICES))
+		!(in_slice || rays_are(rays, RAYS_LEVEL | RAYS_IN_SHEET)))
 		return false;
-	*every = 1;
-	if (footprint || fan)
-		return !(in_slice && rays->same_rows) && has_kernel(what, 1, false);
-	/* With more, slices_back_l1 is faster, where it applies. */
-	const int voxels = in_slice && what->kernel == KERNEL_voxel ? 3 : (int)MOST_EVERY;
-	const int most = what->direction == FORWARD ? 1 : voxels;
-	for (*every = in_slice ? 2 : 1; *every <= most; ++*every)
-		if (has_kernel(what, *every, true))
-			return true;
-	*every = 1;
-	return !in_slice && has_kernel(what, 1, false);
+	if (footprint)
+		*every = !direct && has_kernel(what, 1, false);
+	else if (fan || slices_of(what) < LEAST_SLICES)
+		*every = few_every(what, direct);
+	else
+		*every = stack_every(what, in_slice);
+	return *every > 0;
 }
 
 /* ---- rows of slices and of the scan ---------------------------------------------------------- */
@@ -143,6 +171,7 @@ typedef struct {
 	const KernelView *views;
 	int64_t count, rows, columns, slices, low;
 	int axis, every, kernel;
+	bool planar; /* one slice, one row */
 	float *scan, *stack;
 } Between;
 
@@ -156,6 +185,8 @@ typedef struct {
 static __device__ Heights heights_of(const Between &b, int64_t view)
 {
 	const KernelView *k = &b.views[view];
+	if (b.planar)
+		return Heights{1, 0, 1, 1, 1};
 	const double f = k->row[b.axis], at = k->row[3] + f * (double)b.low, high = fabs(f);
 	if (b.kernel == KERNEL_footprint)
 		return Heights{f, at, 0.5 * (1 + high), fmin(1., high), 1 / high};
@@ -316,7 +347,8 @@ static tomos_status resampled_run(tomos_backend *backend, const ProjectRequest *
 		.columns = model->columns,
 		.axis = axis,
 		.every = every,
-		.kernel = what->kernel};
+		.kernel = what->kernel,
+		.planar = model->planar != 0};
 	TRY(cuda_plan(backend, what->plan, &kept));
 	TRY(find_plan(backend, what, every, &slices));
 	TRY(cuda_scratch(backend, SCRATCH_FACTORS,
@@ -344,7 +376,8 @@ static CudaFusion resampled_fuses(const tomos_backend *backend, const ProjectReq
 	const CudaNotes *notes, const FusedUpdate *step)
 {
 	enum { ONE_PASS = 2048 }; /* views of the virtual stack */
-	return !step->average && pass_of(backend, what).views == what->count &&
+	return !step->average && !accumulates(what) &&
+			       pass_of(backend, what).views == what->count &&
 			       what->count * notes_of<Resampled>(notes)->every <= ONE_PASS
 		       ? FUSES
 		       : FUSES_NOT;
