@@ -119,16 +119,16 @@ static int find_every(const ProjectRequest *what, int first, int most, bool fast
 	return 0;
 }
 
-/* Fans and few slices. Their own kernels come first; thin columns are for Joseph's method and for
- * slices of parallel rays. direct: slices are in line with rows. */
+/* Fans and few slices. Every second, third ... column is for Joseph's method and for parallel rays.
+ * direct: slices are in line with rows; then kernels that apply without this are faster. */
 static int few_every(const ProjectRequest *what, bool direct)
 {
 	const bool fan = what->plan->rays.source == TOMOS_FAN_PER_ROW;
 	const bool thin = what->direction != FORWARD && !(fan && what->kernel == KERNEL_voxel);
-	HatSlices slices;
-	if (direct && hat_slices(what, &slices))
-		return 0;
-	return find_every(what, direct ? 2 : 1, thin ? (int)MOST_EVERY : 1, false);
+	const int one = find_every(what, 1, 1, false);
+	if (one > 0 || !thin)
+		return direct ? 0 : one;
+	return find_every(what, 2, MOST_EVERY, false);
 }
 
 /* Stacks of parallel rays. */
@@ -376,8 +376,9 @@ static CudaFusion resampled_fuses(const tomos_backend *backend, const ProjectReq
 	const CudaNotes *notes, const FusedUpdate *step)
 {
 	enum { ONE_PASS = 2048 }; /* views of the virtual stack */
-	return !step->average && !accumulates(what) &&
-			       pass_of(backend, what).views == what->count &&
+	if (accumulates(what))
+		return FUSES_NEXT;
+	return !step->average && pass_of(backend, what).views == what->count &&
 			       what->count * notes_of<Resampled>(notes)->every <= ONE_PASS
 		       ? FUSES
 		       : FUSES_NOT;
