@@ -119,12 +119,31 @@ static int find_every(const ProjectRequest *what, int first, int most, bool fast
 	return 0;
 }
 
+/* Columns that a voxel in the middle of the box covers in the first view. */
+static double columns_of_voxel(const ProjectRequest *what)
+{
+	const KernelView *k = &what->plan->views[what->first];
+	double depth = k->depth[3], column = k->column[3];
+	for (int a = 0; a < 3; a++) {
+		const double middle = 0.5 * (double)(what->box.low[a] + what->box.high[a] - 1);
+		depth += k->depth[a] * middle;
+		column += k->column[a] * middle;
+	}
+	column /= depth;
+	return hypot(k->column[0] - column * k->depth[0], k->column[1] - column * k->depth[1]) /
+	       depth;
+}
+
 /* Fans and few slices. Every second, third ... column is for Joseph's method and for parallel rays.
  * direct: slices are in line with rows; then kernels that apply without this are faster. */
 static int few_every(const ProjectRequest *what, bool direct)
 {
 	const bool fan = what->plan->rays.source == TOMOS_FAN_PER_ROW;
 	const bool thin = what->direction != FORWARD && !(fan && what->kernel == KERNEL_voxel);
+	/* A ray of a fan would gather many small voxels: voxel_forward_upright is faster. */
+	if (fan && what->kernel == KERNEL_voxel && what->direction == FORWARD &&
+		columns_of_voxel(what) < 0.6)
+		return 0;
 	const int one = find_every(what, 1, 1, false);
 	if (one > 0 || !thin)
 		return direct ? 0 : one;
