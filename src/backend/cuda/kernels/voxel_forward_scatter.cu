@@ -252,6 +252,8 @@ static __global__ void add_sums(const __grid_constant__ Scatter s)
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 /* Not for a fan per row, where the depth does not divide the row. */
+extern const CudaKernel cuda_voxel_forward_any;
+
 static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
@@ -262,7 +264,8 @@ static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 		model->columns > 1 << 20 || model->rows * model->columns > 1 << 28 ||
 		!(source == TOMOS_POINT || source == TOMOS_PARALLEL))
 		return false;
-	if (upright_is_faster(what))
+	if (upright_is_faster(what) ||
+		(any_is_faster(what) && cuda_voxel_forward_any.applies(what, notes)))
 		return false;
 	*axes = 0;
 	for (int a = 0; a < 3; a++)
@@ -298,13 +301,6 @@ static int tile_bytes(int pitch, int rows)
 	return (int)(VIEWS * sizeof(Near) + 2 * sizeof(int) * (size_t)(pitch * rows));
 }
 
-/* Voxels that blocks have along two axes, run and third, of which some may be outside. */
-static int64_t padded(const Scatter *s, int run, int third)
-{
-	return cuda_blocks(s->n[run], RUN, 1 << 30) * (int64_t)RUN *
-	       cuda_blocks(s->n[third], WARPS, 1 << 30) * (int)WARPS;
-}
-
 static tomos_status run_axis(
 	tomos_backend *backend, const ProjectRequest *what, Scatter s, int axis)
 {
@@ -313,11 +309,10 @@ static tomos_status run_axis(
 	const int bytes = large ? most : tile_bytes(PITCH, ROWS);
 	const Kernel kernel =
 		large ? kernel_of<LARGE_PITCH, LARGE_ROWS>(what) : kernel_of<PITCH, ROWS>(what);
-	const int one = axis == 0 ? 2 : 0, other = 3 - axis - one;
-	const bool swap = padded(&s, other, one) < padded(&s, one, other);
+	const int64_t n[3] = {s.n[0], s.n[1], s.n[2]};
 	s.axis[0] = axis;
-	s.axis[1] = swap ? other : one;
-	s.axis[2] = swap ? one : other;
+	s.axis[2] = third_axis(n, axis);
+	s.axis[1] = 3 - axis - s.axis[2];
 	CUDA_TRY(cudaFuncSetAttribute(
 			 (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
 		"taking shared memory");
