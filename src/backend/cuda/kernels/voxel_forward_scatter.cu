@@ -7,6 +7,7 @@
  * lanes of a warp are along an axis that is far from the rays, so that they rarely add to the same
  * pixel.
  */
+#include "backend/cuda/kernels/arrival.h"
 #include "backend/cuda/kernels/voxel_invalid.h"
 #include "backend/cuda/kernels/voxel_work.h"
 
@@ -170,16 +171,19 @@ static __device__ __forceinline__ unsigned origin_of(
 	       __float_as_uint(MAGIC) * (4u * PITCH + 4u);
 }
 
-/* The views to which the block adds through a tile. */
+/* The views to which the block adds through a tile. While some warps still add to a tile, others
+ * add to the next one, before they add the first to the view; a third is cleared meanwhile. */
 template <Weighting W, int PITCH, int ROWS>
-static __device__ __forceinline__ void visit_tiles(
-	const Scatter &s, const Near *near, const Line &line, int *tiles, char *memory)
+static __device__ __forceinline__ void visit_tiles(const Scatter &s, const Near *near,
+	const Line &line, int *tiles, Barrier *barrier, char *memory)
 {
+	const int64_t pixels = s.model.rows * s.model.columns;
 	float value[RUN];
 #pragma unroll
 	for (int k = 0; k < RUN; k++)
 		value[k] = voxel_of(line, k);
-	int *tile = tiles, *other = tiles + PITCH * ROWS;
+	int *tile = tiles, *before = tiles, last = -1;
+	Arrival arrival = 0;
 #pragma unroll 1
 	for (int i = 0; i < s.count; i++) {
 		if (near[i].kind != TO_TILE)
@@ -189,11 +193,18 @@ static __device__ __forceinline__ void visit_tiles(
 #pragma unroll
 		for (int k = 0; k < RUN; k++)
 			add_to_tile<PITCH>(memory, origin, point_of<W>(run, (float)k, value[k]));
-		__syncthreads();
-		flush<PITCH>(s, near[i], tile, s.sums + i * s.model.rows * s.model.columns);
-		int *next = other;
-		other = tile;
-		tile = next;
+		if (last >= 0) {
+			await(barrier, arrival);
+			flush<PITCH>(s, near[last], before, s.sums + last * pixels);
+		}
+		arrival = arrive(barrier);
+		last = i;
+		before = tile;
+		tile = tile == tiles + (TILES - 1) * PITCH * ROWS ? tiles : tile + PITCH * ROWS;
+	}
+	if (last >= 0) {
+		await(barrier, arrival);
+		flush<PITCH>(s, near[last], before, s.sums + last * pixels);
 	}
 }
 
@@ -219,6 +230,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	scatter_forward(const __grid_constant__ Scatter s)
 {
 	extern __shared__ float4 memory[];
+	__shared__ Barrier barrier;
 	Near *near = (Near *)memory;
 	int *tiles = (int *)(near + VIEWS);
 	int at[3];
@@ -227,13 +239,14 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	at[s.axis[2]] = blockIdx.z * WARPS;
 	if (threadIdx.x < s.count)
 		near[threadIdx.x] = near_block<PITCH, ROWS>(&s, threadIdx.x, at);
-	for (int i = threadIdx.x; i < 2 * PITCH * ROWS; i += THREADS)
+	for (int i = threadIdx.x; i < TILES * PITCH * ROWS; i += THREADS)
 		tiles[i] = 0;
 	at[s.axis[0]] += threadIdx.x % LANES;
 	at[s.axis[2]] += threadIdx.x / LANES;
 	const Line line = line_of(s, at);
+	open_barrier(&barrier, THREADS);
 	__syncthreads();
-	visit_tiles<W, PITCH, ROWS>(s, near, line, tiles, (char *)memory);
+	visit_tiles<W, PITCH, ROWS>(s, near, line, tiles, &barrier, (char *)memory);
 	visit_images<W>(s, near, line);
 }
 
@@ -298,7 +311,7 @@ template <int PITCH, int ROWS> static Kernel kernel_of(const ProjectRequest *wha
 /* Bytes of shared memory per block. */
 static int tile_bytes(int pitch, int rows)
 {
-	return (int)(VIEWS * sizeof(Near) + 2 * sizeof(int) * (size_t)(pitch * rows));
+	return (int)(VIEWS * sizeof(Near) + TILES * sizeof(int) * (size_t)(pitch * rows));
 }
 
 static tomos_status run_axis(

@@ -10,7 +10,7 @@
 #include "backend/cuda/kernels/voxel_scatter.h"
 
 /* Pitches of one more than a multiple of the banks, see Near. */
-enum { PITCH = 65, ROWS = 72, LARGE_PITCH = 97, LARGE_ROWS = 128 };
+enum { PITCH = 65, ROWS = 72, LARGE_PITCH = 97, LARGE_ROWS = 84, TILES = 3 };
 
 /* Voxels along an axis in blocks of `size`, of which some may be outside. */
 static inline double padded_to(int64_t n, int size)
