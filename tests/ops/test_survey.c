@@ -168,15 +168,9 @@ typedef struct {
 } Chosen;
 
 static const Chosen chosen[] = {
-	{"stack-9-between-rows", KERNEL_joseph, FORWARD, "slices_forward_resampled"},
-	{"stack-9-between-rows", KERNEL_joseph, ADJOINT, "slices_back_resampled"},
-	{"stack-9-between-rows", KERNEL_voxel, FORWARD, "slices_forward_resampled"},
-	{"stack-9-between-rows", KERNEL_voxel, ADJOINT, "slices_back_resampled"},
 	{"slice-voxel-0.5", KERNEL_voxel, FORWARD, "fan_forward"},
-	{"slice-voxel-3", KERNEL_joseph, ADJOINT, "slices_back_resampled"},
 	{"fans-high-slices", KERNEL_joseph, FORWARD, "slices_forward_resampled"},
 	{"fans-high-slices", KERNEL_joseph, ADJOINT, "slices_back_resampled"},
-	{"fans-high-slices", KERNEL_voxel, FORWARD, "slices_forward_resampled"},
 	{"fans-high-slices", KERNEL_voxel, ADJOINT, "slices_back_resampled"},
 	{"fans-11", KERNEL_joseph, FORWARD, "fan_forward"},
 	{"fans-11", KERNEL_joseph, ADJOINT, "fan_back"},

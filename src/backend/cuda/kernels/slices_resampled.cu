@@ -1,6 +1,7 @@
 /* Stacks of slices (or of fans) that are not as high as detector rows or lie between them, and
- * voxels wider than a pixel: a stack kernel projects onto a virtual detector (slices_plan), which has one row per
- * slice, and the weights along z are applied between its rows and those of the scan.
+ * voxels wider than a pixel: a stack kernel projects onto a virtual detector (slices_plan), which
+ * has one row per slice, and the weights along z are applied between its rows and those of the
+ * scan.
  *
  * Back projection may need a hat function wider than the two columns that the stack kernels meet.
  * Among every n-th column it is n times narrower, so that each view becomes n virtual views of
@@ -11,23 +12,22 @@
 
 enum { MOST_EVERY = 8, LEAST_SLICES = 16, WIDE = 128, EACH = 4 /* columns of a thread */ };
 
-/* Kernels for the virtual stack; the first two and four are faster, where they apply. */
+/* Kernels for the virtual stack; those before the last one are faster, where they apply. */
 extern const CudaKernel cuda_slices_forward_wgmma_half, cuda_slices_forward_wgmma_split,
 	cuda_slices_forward_l1, cuda_slices_back_wgmma_half, cuda_slices_back_wgmma_split,
 	cuda_slices_back_mma, cuda_slices_back_shared, cuda_slices_back_l1,
 	cuda_footprint_forward_slices, cuda_footprint_back_slices, cuda_fans_forward_l1,
-	cuda_fans_back_shared, cuda_fan_forward, cuda_fan_back, cuda_slice_forward, cuda_slice_back;
-enum { FORWARDS = 5, BACKS = 6, FANS = 2, FAST_FORWARDS = 2, FAST_BACKS = 4 };
+	cuda_fans_back_shared, cuda_fan_forward, cuda_fan_back;
+enum { FORWARDS = 3, BACKS = 5, FANS = 2, FAST_FORWARDS = 2, FAST_BACKS = 4 };
 static const CudaKernel *const footprints[2] = {
 	&cuda_footprint_forward_slices, &cuda_footprint_back_slices};
 static const CudaKernel *const fans[2][FANS] = {
 	{&cuda_fans_forward_l1, &cuda_fan_forward}, {&cuda_fans_back_shared, &cuda_fan_back}};
-static const CudaKernel *const forwards[FORWARDS] = {&cuda_slices_forward_wgmma_half,
-	&cuda_slices_forward_wgmma_split, &cuda_slices_forward_l1, &cuda_slice_forward,
-	&cuda_fan_forward};
+static const CudaKernel *const forwards[FORWARDS] = {
+	&cuda_slices_forward_wgmma_half, &cuda_slices_forward_wgmma_split, &cuda_slices_forward_l1};
 static const CudaKernel *const backs[BACKS] = {&cuda_slices_back_wgmma_half,
 	&cuda_slices_back_wgmma_split, &cuda_slices_back_mma, &cuda_slices_back_shared,
-	&cuda_slices_back_l1, &cuda_slice_back};
+	&cuda_slices_back_l1};
 
 typedef struct {
 	int every;
@@ -119,33 +119,15 @@ static int find_every(const ProjectRequest *what, int first, int most, bool fast
 	return 0;
 }
 
-/* Columns that a voxel in the middle of the box covers in the first view. */
-static double columns_of_voxel(const ProjectRequest *what)
+/* Fans. Every second, third ... column is for Joseph's method. direct: slices are in line with
+ * rows; then kernels that apply without this are faster. */
+static int fans_every(const ProjectRequest *what, bool direct)
 {
-	const KernelView *k = &what->plan->views[what->first];
-	double depth = k->depth[3], column = k->column[3];
-	for (int a = 0; a < 3; a++) {
-		const double middle = 0.5 * (double)(what->box.low[a] + what->box.high[a] - 1);
-		depth += k->depth[a] * middle;
-		column += k->column[a] * middle;
-	}
-	column /= depth;
-	return hypot(k->column[0] - column * k->depth[0], k->column[1] - column * k->depth[1]) /
-	       depth;
-}
-
-/* Fans and few slices. Every second, third ... column is for Joseph's method and for parallel rays.
- * direct: slices are in line with rows; then kernels that apply without this are faster. */
-static int few_every(const ProjectRequest *what, bool direct)
-{
-	const bool fan = what->plan->rays.source == TOMOS_FAN_PER_ROW;
-	const bool thin = what->direction != FORWARD && !(fan && what->kernel == KERNEL_voxel);
-	/* A ray of a fan would gather many small voxels: voxel_forward_upright is faster. */
-	if (fan && what->kernel == KERNEL_voxel && what->direction == FORWARD &&
-		columns_of_voxel(what) < 0.6)
+	const bool voxel = what->kernel == KERNEL_voxel, forward = what->direction == FORWARD;
+	if (voxel && forward) /* voxel_forward_upright */
 		return 0;
 	const int one = find_every(what, 1, 1, false);
-	if (one > 0 || !thin)
+	if (one > 0 || voxel || forward)
 		return direct ? 0 : one;
 	return find_every(what, 2, MOST_EVERY, false);
 }
@@ -168,17 +150,17 @@ static bool resampled_applies(const ProjectRequest *what, CudaNotes *notes)
 	const bool footprint = what->kernel == KERNEL_footprint;
 	const bool fan = rays->source == TOMOS_FAN_PER_ROW;
 	int *every = &notes_of<Resampled>(notes)->every;
-	if (plan->every || (footprint && plan->model.planar) ||
+	if (plan->every || plan->model.planar ||
 		(!footprint && (plan->model.clamp || plan->model.nearest)) ||
 		!(fan || rays->source == TOMOS_PARALLEL) ||
 		!(in_slice || rays_are(rays, RAYS_LEVEL | RAYS_IN_SHEET)))
 		return false;
 	if (footprint)
 		*every = !direct && has_kernel(what, 1, false);
-	else if (fan || slices_of(what) < LEAST_SLICES)
-		*every = few_every(what, direct);
+	else if (fan)
+		*every = fans_every(what, direct);
 	else
-		*every = stack_every(what, in_slice);
+		*every = slices_of(what) < LEAST_SLICES ? 0 : stack_every(what, in_slice);
 	return *every > 0;
 }
 
@@ -190,7 +172,6 @@ typedef struct {
 	const KernelView *views;
 	int64_t count, rows, columns, slices, low;
 	int axis, every, kernel;
-	bool planar; /* one slice, one row */
 	float *scan, *stack;
 } Between;
 
@@ -204,8 +185,6 @@ typedef struct {
 static __device__ Heights heights_of(const Between &b, int64_t view)
 {
 	const KernelView *k = &b.views[view];
-	if (b.planar)
-		return Heights{1, 0, 1, 1, 1};
 	const double f = k->row[b.axis], at = k->row[3] + f * (double)b.low, high = fabs(f);
 	if (b.kernel == KERNEL_footprint)
 		return Heights{f, at, 0.5 * (1 + high), fmin(1., high), 1 / high};
@@ -366,8 +345,7 @@ static tomos_status resampled_run(tomos_backend *backend, const ProjectRequest *
 		.columns = model->columns,
 		.axis = axis,
 		.every = every,
-		.kernel = what->kernel,
-		.planar = model->planar != 0};
+		.kernel = what->kernel};
 	TRY(cuda_plan(backend, what->plan, &kept));
 	TRY(find_plan(backend, what, every, &slices));
 	TRY(cuda_scratch(backend, SCRATCH_FACTORS,
