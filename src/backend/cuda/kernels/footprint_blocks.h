@@ -52,8 +52,8 @@ typedef struct {
 } Footprints;
 
 /* Rows and columns that blocks see of a view, and both together at most; blocks may
- * still see more, where the depth varies within them. padded: `area` with rows of whole banks, in
- * pairs. direction: of quarters of the circle, or 0. axes: of lanes, a bit mask. more: forward,
+ * still see more, where the depth varies within them. padded: `area` with rows of whole banks.
+ * direction: of quarters of the circle, or 0. axes: of lanes, a bit mask. more: forward,
  * blocks per SM that share its memory beside a second one. */
 typedef struct {
 	int rows, columns, area, padded, direction, axes, more;
@@ -124,7 +124,7 @@ static inline void enlarge(double columns, double rows, TileSize *size)
 	size->columns = max(size->columns, (int)c);
 	size->rows = max(size->rows, min((int)r, (int)MOST_ROWS));
 	size->area = max(size->area, (int)(c * r));
-	size->padded = max(size->padded, ((int)c / 64 + 1) * 64 * (int)r + (int)r);
+	size->padded = max(size->padded, ((int)c / 32 + 1) * 32 * (int)r + (int)r);
 }
 
 /* Voxel (x, y) rotated i times: a quarter moves it to (n - 1 - y, x). */

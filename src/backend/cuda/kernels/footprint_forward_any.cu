@@ -241,16 +241,16 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	if (s.quanta[view].axis != s.axis[0])
 		return;
 	near_block(s, &s.views[view], first, MOST_SIDE, 1, near);
-	const int2 span = span_of_kind(near->kind);
-	near->split = near->kind >= SHARE_COUNT && span_split(span.y);
+	const KindSize span = kind_size(near->kind);
+	near->split = near->kind >= SHARE_COUNT && span_split(span.step);
 	if (near->kind >= SHARE_COUNT)
-		near->pitch = span_pitch(span.y);
+		near->pitch = span_pitch(span.step);
 	else
 		set_pitch(s, near->u.x - near->u.w * near->d.x, near->v.x - near->v.w * near->d.x,
 			near);
 	/* As many voxels of a span as its window has steps meet one of its rows. */
-	const int rows = share_pixels(near->kind, 1);
-	const float most = span.x > 1 ? (float)((2 * rows + span.y - 1) / span.y) : 1;
+	const float most =
+		span.voxels > 1 ? (float)((2 * span.rows + span.step - 1) / span.step) : 1;
 	set_units(s, &s.views[view], s.quanta[view], first, most, near);
 }
 

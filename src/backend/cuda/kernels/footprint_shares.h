@@ -15,10 +15,9 @@
 #include "backend/cuda/kernels/footprint.h"
 
 /* Half the changes of U or V and of D along the three edges of a voxel, the one that appears
- * longest in the middle of the block first. The square of half the narrow box at u is that of the
- * other two, square[0] + square[1] u + square[2] u^2. */
+ * longest in the middle of the block first. */
 typedef struct {
-	float f[3], d[3], square[3];
+	float f[3], d[3];
 } Edges;
 
 static __device__ __forceinline__ float inverse_root(float x)
@@ -35,14 +34,14 @@ typedef struct {
 	float reach;        /* half the length of the base */
 } Shape;
 
-/* u: the coordinate. PLAIN: everywhere in the block the first edge is the longest, longer than
- * the others together, and square has enough digits. */
+/* u: the coordinate. PLAIN: everywhere in the block the first edge is the longest, and longer than
+ * the others together. */
 template <bool PLAIN> static __device__ __forceinline__ Shape shape_of(const Edges &e, float u)
 {
-	const float x = fabsf(fmaf(-u, e.d[0], e.f[0]));
-	float wide = x, square = fmaf(fmaf(e.square[2], u, e.square[1]), u, e.square[0]);
+	const float x = fabsf(fmaf(-u, e.d[0], e.f[0])), y = fmaf(-u, e.d[1], e.f[1]),
+		    z = fmaf(-u, e.d[2], e.f[2]);
+	float wide = x, square = fmaf(y, y, fmaf(z, z, 1e-18f));
 	if (!PLAIN) {
-		const float y = fmaf(-u, e.d[1], e.f[1]), z = fmaf(-u, e.d[2], e.f[2]);
 		const float larger = fmaxf(x, fabsf(y)), one = fminf(x, fabsf(y)),
 			    two = fminf(larger, fabsf(z));
 		wide = fmaxf(larger, fmaxf(fabsf(z), FOOTPRINT_LEAST));
@@ -225,31 +224,30 @@ static __device__ __forceinline__ int span_kind(const SeenSpan &seen, SpanChoice
 	return -1;
 }
 
-/* Columns or rows of a kind. */
-static __device__ inline int share_pixels(int kind, int rows)
-{
-#define KIND(number, NC, NR, ACROSS, ALONG) \
-	if (kind == number) \
-		return rows ? NR : NC;
+/* Voxels, half rows per voxel, columns and rows of a kind. */
+typedef struct {
+	signed char voxels, step, columns, rows;
+} KindSize;
+
+static __constant__ const KindSize kind_sizes[] = {
+#define KIND(number, NC, NR, ACROSS, ALONG) {1, 2, NC, NR},
 	SHARE_KINDS(KIND)
 #undef KIND
-#define KIND(number, N, G, NC, NR, EITHER) \
-	if (kind == number) \
-		return rows ? NR : NC;
-	ALL_SPAN_KINDS(KIND)
+#define KIND(number, N, G, NC, NR, EITHER) {N, G, NC, NR},
+		ALL_SPAN_KINDS(KIND)
 #undef KIND
-	return 0;
+};
+
+static __device__ __forceinline__ KindSize kind_size(int kind)
+{
+	return kind >= 0 ? kind_sizes[kind] : KindSize{1, 2, 0, 0};
 }
 
-/* N or G of a kind. */
-static __device__ inline int2 span_of_kind(int kind)
+/* Columns or rows of a kind. */
+static __device__ __forceinline__ int share_pixels(int kind, int rows)
 {
-#define KIND(number, N, G, NC, NR, EITHER) \
-	if (kind == number) \
-		return make_int2(N, G);
-	ALL_SPAN_KINDS(KIND)
-#undef KIND
-	return make_int2(1, 2);
+	const KindSize size = kind_size(kind);
+	return rows ? size.rows : size.columns;
 }
 
 /* Forward: pitch of a tile's rows, and whether even columns are before odd ones, so that lanes

@@ -153,62 +153,26 @@ static __device__ __forceinline__ bool is_plain(
 	return same && (y * y + z * z) * 1.002 < edge * edge;
 }
 
+/* Whether shapes are plain between two pixels. */
+static __device__ __forceinline__ bool are_plain(
+	const double f[4], const double d[4], double low, double high, int longest)
+{
+	double sign = 0;
+	return is_plain(f, d, low, longest, &sign) && is_plain(f, d, high, longest, &sign);
+}
+
 /* pixel: that which positions are relative to. */
 static __device__ __forceinline__ Edges edges_of(
 	const double f[4], const KernelView *k, int longest, double pixel, double rate)
 {
 	Edges to;
-	double square[3] = {0, 0, 0};
 #pragma unroll
 	for (int i = 0; i < 3; i++) {
 		const int a = (longest + i) % 3;
-		const double at = 0.5 * rate * (f[a] - pixel * k->depth[a]),
-			     by = 0.5 * rate * k->depth[a];
-		to.f[i] = (float)at;
-		to.d[i] = (float)by;
-		if (i > 0) {
-			square[0] += at * at;
-			square[1] -= 2 * at * by;
-			square[2] += by * by;
-		}
+		to.f[i] = (float)(0.5 * rate * (f[a] - pixel * k->depth[a]));
+		to.d[i] = (float)(0.5 * rate * k->depth[a]);
 	}
-	for (int i = 0; i < 3; i++)
-		to.square[i] = (float)square[i];
 	return to;
-}
-
-/* The error of Edges::square by rounding, for positions from 0 to `most`; least: the least square
- * there. */
-static __device__ __forceinline__ float square_error(const Edges &e, float most, float *least)
-{
-	const float *q = e.square;
-	const float at = q[2] > 0 ? fminf(fmaxf(-0.5f * q[1] / q[2], 0.f), most) : 0;
-	*least = fmaf(fmaf(q[2], at, q[1]), at, q[0]);
-	return 3e-7f * fmaf(fmaf(q[2], most, fabsf(q[1])), most, q[0]);
-}
-
-/* Pixels before and after the centres of a block's voxels that positions may be relative to. */
-#define BESIDE 8
-
-/* Whether shapes are plain between two pixels. */
-static __device__ __forceinline__ bool are_plain(
-	const double f[4], const KernelView *k, double low, double high, int longest, double rate)
-{
-	double sign = 0;
-	float least;
-	const Edges e = edges_of(f, k, longest, low - BESIDE, rate);
-	const float error = square_error(e, (float)(high - low) + 2 * BESIDE, &least);
-	/* The narrow box is then right within 2e-6 or, where it is nearly zero, 1e-4 pixels. */
-	return is_plain(f, k->depth, low, longest, &sign) &&
-	       is_plain(f, k->depth, high, longest, &sign) &&
-	       (error <= 1e-8f || error * error <= 1.6e-11f * least);
-}
-
-/* Adds the error of rounding, so that squares are positive. */
-static __device__ __forceinline__ void keep_positive(float most, Edges *e)
-{
-	float least;
-	e->square[0] += fminf(square_error(*e, most, &least), 1e-8f) + 1e-18f;
 }
 
 static __device__ __forceinline__ Affine affine_of(const Footprints &s, const double f[4],
@@ -245,7 +209,7 @@ static __device__ __forceinline__ bool has_tile(
 	const Footprints &s, int kind, const double size[2], int pitch)
 {
 	const bool spans = s.tile_area > 0 && kind >= SHARE_COUNT;
-	const double most = spans ? span_pitch(span_of_kind(kind).y) : pitch,
+	const double most = spans ? span_pitch(kind_size(kind).step) : pitch,
 		     columns = spans ? most : size[0];
 	return size[1] <= s.tile_rows && size[0] <= most &&
 	       (s.tile_area == 0 || columns * size[1] <= s.tile_area);
@@ -255,12 +219,12 @@ static __device__ __forceinline__ bool has_tile(
  * at its multiples, a power of two. */
 static __device__ void set_tile(const Footprints &s, const Seen &seen, int pitch, int each, Near *v)
 {
-	const int2 span = span_of_kind(v->kind);
+	const KindSize span = kind_size(v->kind);
 	double first[2], size[2];
 	for (int c = 0; c < 2; c++) {
 		/* The window of a voxel is about the middle of its span. */
-		const double more = 1e-3 + 0.5 * span_more(span.x, c ? span.y : 0, seen.span.low[c],
-							 seen.span.high[c]);
+		const double more = 1e-3 + 0.5 * span_more(span.voxels, c ? span.step : 0,
+							 seen.span.low[c], seen.span.high[c]);
 		first[c] = first_share(v->kind, c, seen.low[c] - more);
 		if (c == 0)
 			first[c] = (double)((int)first[c] & -each);
@@ -294,8 +258,8 @@ static __device__ __noinline__ void near_block(
 	const int across = longest_edge(k->column, k->depth, 0.5 * (seen.low[0] + seen.high[0])),
 		  along = longest_edge(k->row, k->depth, 0.5 * (seen.low[1] + seen.high[1]));
 	Near v = {.scale = scale_of(s.weighting, k, rate)};
-	const bool plain[2] = {are_plain(k->column, k, seen.low[0], seen.high[0], across, rate),
-		are_plain(k->row, k, seen.low[1], seen.high[1], along, rate)};
+	const bool plain[2] = {are_plain(k->column, k->depth, seen.low[0], seen.high[0], across),
+		are_plain(k->row, k->depth, seen.low[1], seen.high[1], along)};
 	const bool forward = s.tile_area > 0, four = forward && s.direction != 0;
 	const SpanChoice choice = {!four, four, forward};
 	v.kind = plain[0] && plain[1] ? span_kind(seen.span, choice) : DIRECT;
@@ -307,8 +271,6 @@ static __device__ __noinline__ void near_block(
 	}
 	v.across = edges_of(k->column, k, across, v.column, rate);
 	v.along = edges_of(k->row, k, along, v.row, rate);
-	keep_positive((float)(seen.high[0] - seen.low[0]) + 2 * BESIDE, &v.across);
-	keep_positive((float)(seen.high[1] - seen.low[1]) + 2 * BESIDE, &v.along);
 	v.u = affine_of(s, k->column, k, at, v.column, rate);
 	v.v = affine_of(s, k->row, k, at, v.row, rate);
 	v.d = Affine{(float)(k->depth[s.axis[0]] * rate), (float)(k->depth[s.axis[1]] * rate),
