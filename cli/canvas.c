@@ -133,12 +133,20 @@ int text_write(const char *path, const char *text, bool overwrite)
 	return good ? DONE : failed("'%s' cannot be written: %s", path, strerror(errno));
 }
 
-int text_close(const char *path, FILE *lines, char **text, bool overwrite)
+int text_begin(text_file *file, const char *path)
 {
-	bool good = !ferror(lines);
-	good = fclose(lines) == 0 && good;
-	int code = good ? text_write(path, *text, overwrite) : failed("no memory for '%s'", path);
-	free(*text);
+	*file = (text_file){.text = NULL};
+	file->lines = open_memstream(&file->text, &file->bytes);
+	return file->lines ? DONE : failed("no memory for '%s'", path);
+}
+
+int text_end(text_file *file, const char *path, bool overwrite)
+{
+	bool good = !ferror(file->lines);
+	good = fclose(file->lines) == 0 && good;
+	int code =
+		good ? text_write(path, file->text, overwrite) : failed("no memory for '%s'", path);
+	free(file->text);
 	return code;
 }
 

@@ -65,8 +65,14 @@ double text_width(const char *text, double size);
 const unsigned char *colour_rgb(colour c);
 /* A file of this name appears when it is complete; says what is wrong otherwise. */
 int text_write(const char *path, const char *text, bool overwrite);
-/* The same with what was printed to `lines` of open_memstream, whose text is freed. */
-int text_close(const char *path, FILE *lines, char **text, bool overwrite);
+/* The same with what is printed to `lines` between the two calls. */
+typedef struct {
+	FILE *lines;
+	char *text;
+	size_t bytes;
+} text_file;
+int text_begin(text_file *file, const char *path);
+int text_end(text_file *file, const char *path, bool overwrite);
 /* "data:image/png;base64,..." */
 bool image_uri(FILE *out, const bitmap *image);
 

@@ -80,18 +80,16 @@ static double rms(const double *values, int64_t count)
 static int write_table(const settings *s, const alignment *a)
 {
 	const char *path = s->motions.table;
-	char *text = NULL;
-	size_t size;
+	text_file table;
 	if (!path[0])
 		return DONE;
-	FILE *lines = open_memstream(&text, &size);
-	if (!lines)
-		return failed("no memory for '%s'", path);
-	fprintf(lines, "view,shift-x,shift-y,roll\n");
+	if (text_begin(&table, path) != DONE)
+		return FAILED;
+	fprintf(table.lines, "view,shift-x,shift-y,roll\n");
 	for (int64_t i = 0; i < a->views; i++)
-		fprintf(lines, "%lld,%.6g,%.6g,%.6g\n", (long long)i, a->curves[0][i],
+		fprintf(table.lines, "%lld,%.6g,%.6g,%.6g\n", (long long)i, a->curves[0][i],
 			a->curves[1][i], a->curves[2][i]);
-	int code = text_close(path, lines, &text, s->file.overwrite);
+	int code = text_end(&table, path, s->file.overwrite);
 	if (code == DONE)
 		say("wrote %s\n", path);
 	return code;

@@ -257,31 +257,49 @@ done:
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
+#define DEGREES 57.29577951308232
+#define REACH (TOMOS_POSE_REACH * DEGREES)
+
+static const char *const pose_names[TOMOS_POSE_VALUES] = {
+	"axis", "axis-row", "roll", "slant", "swivel", "source-detector"};
+
+static bool is_angle(int value)
+{
+	return value >= TOMOS_POSE_ROLL && value <= TOMOS_POSE_SWIVEL;
+}
+
+static void pose_say_value(const tomos_pose *pose, int i)
+{
+	static const char *const units[TOMOS_POSE_VALUES] = {
+		"columns", "rows", "degrees", "degrees", "degrees", ""};
+	double unit = is_angle(i) ? DEGREES : 1;
+	double value = pose->value[i] * unit + 0; /* no -0 */
+	say("  %-16s %.6g", pose_names[i], value);
+	if (!isnan(pose->error[i]))
+		say(", standard error %.2g %s\n", pose->error[i] * unit, units[i]);
+	else if (i == TOMOS_POSE_AXIS)
+		say(" (uncertain)\n");
+	else if (pose->beyond >> i & 1)
+		say(" (as given: it is further off than the search reaches)\n");
+	else if (is_angle(i))
+		say(" (as given: not determined by this scan, or over %.1f degrees off)\n", REACH);
+	else
+		say(" (as given: not determined by this scan)\n");
+}
+
 /* False: the values are uncertain. */
 static bool pose_say(const tomos_pose *pose)
 {
-	static const char *const names[TOMOS_POSE_VALUES] = {
-		"axis", "axis-row", "roll", "slant", "swivel", "source-detector"};
-	static const char *const units[TOMOS_POSE_VALUES] = {
-		"columns", "rows", "degrees", "degrees", "degrees", ""};
-	for (int i = 0; i < TOMOS_POSE_VALUES; i++) {
-		double unit =
-			i >= TOMOS_POSE_ROLL && i <= TOMOS_POSE_SWIVEL ? 57.29577951308232 : 1;
-		double value = pose->value[i] * unit + 0; /* no -0 */
-		if (isnan(pose->error[i]) && i == TOMOS_POSE_AXIS)
-			say("  %-16s %.6g (uncertain)\n", names[i], value);
-		else if (isnan(pose->error[i]))
-			say("  %-16s %.6g (as given: not determined by this scan%s)\n", names[i],
-				value,
-				i >= TOMOS_POSE_ROLL && i <= TOMOS_POSE_SWIVEL
-					? ", or over 5.6 degrees off"
-					: "");
-		else
-			say("  %-16s %.6g, standard error %.2g %s\n", names[i], value,
-				pose->error[i] * unit, units[i]);
-	}
+	for (int i = 0; i < TOMOS_POSE_VALUES; i++)
+		pose_say_value(pose, i);
 	say("what the projections contradict each other by: %.3g %% of them, before %.3g %%\n",
 		100 * pose->after, 100 * pose->before);
+	for (int i = 0; i < TOMOS_POSE_VALUES; i++)
+		if (pose->beyond >> i & 1)
+			warn("the scan has another %s than the one given, but further off than the "
+			     "search reaches (angles: %.1f degrees), so all values are uncertain: "
+			     "give --%s nearer to it",
+				pose_names[i], REACH, pose_names[i]);
 	bool uncertain = isnan(pose->error[TOMOS_POSE_AXIS]) || pose->after > MOSTLY_NOISE;
 	bool worse = pose->after > 1.01 * pose->before;
 	if (uncertain)
@@ -289,12 +307,13 @@ static bool pose_say(const tomos_pose *pose)
 		     "uncertain, whatever their standard errors: compare slices with --sweep");
 	else if (worse)
 		warn("projections agree no better with what was found than before, so it is "
-		     "uncertain: give --roll, --slant and --swivel if they are above 5.6 degrees, "
-		     "or compare slices with --sweep");
+		     "uncertain: give --roll, --slant and --swivel if they are above %.1f degrees, "
+		     "or compare slices with --sweep",
+			REACH);
 	if (pose->reversed)
 		note("opposite rays agree only if the rotation is reversed: the angles are negated "
 		     "(--direction given keeps them)");
-	return !uncertain && !worse;
+	return !uncertain && !worse && !pose->beyond;
 }
 
 /* What a search has found; certain: enough to be written. */

@@ -107,7 +107,7 @@ static void draw_views(const panel *p, const tomos_geometry *g)
 	pixel_of(g, &list[0], 0, 0, pixel[0], start[0]);
 	mark(p, pixel[0], 3, 18, "detector, pixel 0,0", SERIES, false);
 	pixel_of(g, &list[later], rows / 2, columns / 2, pixel[0], start[0]);
-	snprintf(name, sizeof name, "of view %lld", (long long)later);
+	snprintf(name, sizeof name, "view %lld", (long long)later);
 	if (later > 0)
 		mark(p, start[0], 3, p->across[1] == 2 ? -12 : -10, name, SERIES + 1, true);
 }

@@ -310,21 +310,10 @@ done:
 	return code;
 }
 
-/* Directions are unit vectors as a rule; positions of sources are further from the origin. */
 static void warn_directions(const settings *s, const tomos_geometry *scan)
 {
-	const tomos_view *list = tomos_geometry_list(scan);
-	int64_t count = tomos_geometry_count(scan);
-	double low = HUGE_VAL, high = 0;
-	if (!ends_with(s->views.views_file, ".txt") || s->views.point_source)
-		return;
-	for (int64_t i = 0; i < count && list[i].src[3] == TOMOS_PARALLEL; i++) {
-		const double *ray = list[i].src;
-		double length = sqrt(ray[0] * ray[0] + ray[1] * ray[1] + ray[2] * ray[2]);
-		low = fmin(low, length);
-		high = fmax(high, length);
-	}
-	if (high > 2 || (low < 0.5 && high > 0))
+	double low, high;
+	if (ends_with(s->views.views_file, ".txt") && tomos_geometry_doubt(scan, &low, &high))
 		warn("the first three numbers of each view in '%s' are taken as the direction of "
 		     "parallel rays, and have lengths of %g to %g instead of 1: if they are source "
 		     "positions, give --point-source",

@@ -28,17 +28,16 @@ int64_t history_count(const tomos_history *h)
 int history_write(const settings *s, const tomos_history *h)
 {
 	const char *path = s->recon.history;
-	char *text = NULL;
-	size_t size;
+	text_file table;
 	if (!path[0])
 		return DONE;
-	FILE *lines = open_memstream(&text, &size);
-	if (!lines)
-		return failed("no memory for '%s'", path);
-	fprintf(lines, "iteration,residual,error\n");
+	if (text_begin(&table, path) != DONE)
+		return FAILED;
+	fprintf(table.lines, "iteration,residual,error\n");
 	for (int64_t i = 0; i < history_count(h); i++)
-		fprintf(lines, "%lld,%.9g,%.9g\n", (long long)(i + 1), h->residual[i], h->error[i]);
-	return text_close(path, lines, &text, s->file.overwrite);
+		fprintf(table.lines, "%lld,%.9g,%.9g\n", (long long)(i + 1), h->residual[i],
+			h->error[i]);
+	return text_end(&table, path, s->file.overwrite);
 }
 
 int history_plot(const settings *s, const tomos_history *h, const char *method, bool truth)

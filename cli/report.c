@@ -129,16 +129,13 @@ static void look_planes(page *p, const tomos_run_look *look)
 static const char negated_text[] = "; angles negated, as opposite rays show";
 
 /* An axis that was not searched for, or not found. */
-static void look_axis_given(page *p, const tomos_run_look *look)
+static void look_axis_given(page *p, const tomos_run_look *look, const tomos_axis *found)
 {
-	const char *said = tomos_prepared_note(look->prepared);
-	bool middle = said && strstr(said, "the middle of the detector");
-	bool negated = said && strstr(said, "which are negated");
 	double column = axis_column(tomos_prepared_geometry(look->prepared));
 	snprintf(p->axis_text, sizeof p->axis_text, "column %.2f, %s%s",
 		(column + 0.5) * (double)look->bin - 0.5 + (double)look->first_column,
-		middle ? "the middle of the detector, as it was not found" : "as given",
-		negated ? negated_text : "");
+		found->confidence > 0 ? "as given" : "assumed in the middle of the detector",
+		found->reversed ? negated_text : "");
 }
 
 static void look_axis(page *p, const tomos_run_look *look)
@@ -146,7 +143,7 @@ static void look_axis(page *p, const tomos_run_look *look)
 	tomos_axis found = {.bytes = sizeof found};
 	double places[TOMOS_AXIS_SCORES], best = 0;
 	if (!tomos_prepared_searched(look->prepared, &found)) {
-		look_axis_given(p, look);
+		look_axis_given(p, look, &found);
 		return;
 	}
 	char error[48] = "";

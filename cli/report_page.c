@@ -315,16 +315,13 @@ static void put_command(FILE *out, const page *p)
 int page_write(page *p, const tomos_run_report *report, const tomos_history *history)
 {
 	const char *path = p->s->recon.report;
-	char *text = NULL;
-	size_t bytes;
+	text_file file;
 	double begun = seconds();
-	FILE *out = open_memstream(&text, &bytes);
-	if (!out || fflush(p->messages) != 0) {
-		if (out)
-			fclose(out);
-		free(text);
+	if (fflush(p->messages) != 0)
 		return failed("no memory for '%s'", path);
-	}
+	if (text_begin(&file, path) != DONE)
+		return FAILED;
+	FILE *out = file.lines;
 	put_head(out, p, report);
 	put_warnings(out, p);
 	put_result(out, p, report);
@@ -334,11 +331,7 @@ int page_write(page *p, const tomos_run_report *report, const tomos_history *his
 		put_convergence(out, p, report, history);
 	put_run(out, p, report);
 	put_command(out, p);
-	bool good = !ferror(out);
-	good = fclose(out) == 0 && good;
-	int code = good ? text_write(path, text, p->s->file.overwrite)
-			: failed("no memory for '%s'", path);
-	free(text);
+	int code = text_end(&file, path, p->s->file.overwrite);
 	if (code == DONE)
 		say("report    %s, in %.2f s\n", path, p->seconds + seconds() - begun);
 	return code;

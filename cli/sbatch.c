@@ -61,18 +61,21 @@ static void put_command(script *s, const settings *set)
 	put(s, "%s", "");
 }
 
+/* Memory is that of a core, so that the number of ranks on a node can be changed by itself. */
 static void put_limits(script *s, const settings *set, const tomos_run_report *r, double node_ranks)
 {
 	int64_t ranks = set->run.ranks;
 	double on_node = fmin(fmax(1, floor(node_ranks)), (double)ranks);
-	double mib = ceil(MEMORY_FACTOR * r->planned_bytes / (1 << 20)) + RANK_MIB;
+	double mib = MEMORY_FACTOR * r->planned_bytes / (1 << 20) + RANK_MIB;
+	char node[64];
 	long seconds = (long)fmin(1e8, TIME_FACTOR * r->expected_seconds) + LEAST_SECONDS;
 	long minutes = (seconds + 59) / 60;
 	put(s, "#SBATCH --job-name=tomos");
 	put(s, "#SBATCH --ntasks=%lld", (long long)ranks);
-	put(s, "#SBATCH --ntasks-per-node=%.0f", on_node);
+	snprintf(node, sizeof node, "#SBATCH --ntasks-per-node=%.0f", on_node);
+	put_edit(s, node, "ranks on a node: as many as it has GPUs or sockets");
 	put(s, "#SBATCH --cpus-per-task=%d", tomos_threads());
-	put(s, "#SBATCH --mem=%.0fM", on_node * mib);
+	put(s, "#SBATCH --mem-per-cpu=%.0fM", ceil(mib / tomos_threads()));
 	put(s, "#SBATCH --time=%ld-%02ld:%02ld:00", minutes / 1440, minutes / 60 % 24,
 		minutes % 60);
 	put(s, "#SBATCH --output=tomos-%%j.log");

@@ -218,6 +218,9 @@ TOMOS_API tomos_status tomos_geometry_read(
  * NRRD file). Files that do not hold the detector's size need it. */
 TOMOS_API tomos_status tomos_geometry_import(tomos_geometry **scan, const char *path, int64_t rows,
 	int64_t columns, int point_source, double pixel, double pixel_height);
+/* Whether directions of parallel rays may be positions of sources: 1 where their lengths, *low to
+ * *high, are far from those of unit vectors, which directions are as a rule. */
+TOMOS_API int tomos_geometry_doubt(const tomos_geometry *scan, double *low, double *high);
 TOMOS_API tomos_status tomos_geometry_write(
 	const tomos_geometry *scan, const char *path, const tomos_file_options *options);
 TOMOS_API void tomos_geometry_free(tomos_geometry *scan);
@@ -910,6 +913,7 @@ enum {
 	TOMOS_POSE_SOURCE_DETECTOR,
 	TOMOS_POSE_VALUES
 };
+#define TOMOS_POSE_REACH 0.1 /* radians from those given within which rotations are looked for */
 typedef struct tomos_pose {
 	size_t bytes;
 	/* As the options of these names: columns and rows, radians, and the distance from source
@@ -922,6 +926,7 @@ typedef struct tomos_pose {
 	 * as given with the axis that was found, and for the result. */
 	double before, after;
 	int64_t reversed; /* 1: the angles count against the direction of rotation */
+	int64_t beyond;   /* bit k: value k is further from that given than the search reaches */
 } tomos_pose;
 /* Line integrals of all rows. *fitted, unless NULL: the scan in that pose. */
 TOMOS_API tomos_status tomos_pose_find(tomos_pose *pose, tomos_geometry **fitted,
@@ -1090,8 +1095,10 @@ TOMOS_API tomos_status tomos_prepared_axis(tomos_prepared *prepared, tomos_backe
 /* Likewise the whole pose of the detector, from all rows, and the geometry has it then. */
 TOMOS_API tomos_status tomos_prepared_pose(tomos_prepared *prepared, tomos_backend *backend,
 	tomos_pose *pose, const tomos_progress *progress);
-/* What the last search for the axis found, as tomos_prepared_axis; 0: there was none, or the column
- * found is not used. */
+/* What the last search for the axis found, as tomos_prepared_axis, `reversed` relative to the
+ * angles of the scan; 0: there was none, or the column found is not used, and of *axis only
+ * `reversed` and `confidence` are set, the latter 1 where the axis is given and 0 where it is
+ * assumed in the middle of the detector. */
 TOMOS_API int tomos_prepared_searched(const tomos_prepared *prepared, tomos_axis *axis);
 /* How the axis was found, as a line to print; NULL: it was known. */
 TOMOS_API const char *tomos_prepared_note(const tomos_prepared *prepared);

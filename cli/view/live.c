@@ -15,7 +15,6 @@ struct view_live {
 	tomos_prepared *prepared;
 	tomos_backend *backend;
 	bool settled;       /* axis and direction are those that tomos recon uses */
-	bool reversed;      /* the angles were negated then */
 	char why[512];      /* the axis could not be found; "": it was */
 	tomos_view *views;  /* of the rows that are kept */
 	tomos_array rows;   /* [view][row][column] */
@@ -91,23 +90,6 @@ bool live_point(const view_live *l)
 	return scan_point_source(geometry(l));
 }
 
-/* Sine of the angle from u of the first view to that of view i. */
-static double rotated(const tomos_geometry *g, int64_t i)
-{
-	const double *u = tomos_geometry_list(g)[0].u, *w = tomos_geometry_list(g)[i].u;
-	return (u[0] * w[1] - u[1] * w[0]) / (hypot(u[0], u[1]) * hypot(w[0], w[1]));
-}
-
-/* Whether the detector rotates the other way: as the first view tells that differs from view 0 by
- * more than rounding, other than by half a turn. */
-static bool is_reversed(const tomos_geometry *before, const tomos_geometry *after)
-{
-	for (int64_t i = 1; i < tomos_geometry_count(before); i++)
-		if (fabs(rotated(before, i)) > 0.01)
-			return rotated(before, i) * rotated(after, i) < 0;
-	return false;
-}
-
 /* Opens the scan as tomos recon does: the axis, where it is not known, is searched for, and the
  * direction of rotation. Where the search fails, the scan stays as it is, and `why` says why. */
 static tomos_status settle(view_live *l)
@@ -124,7 +106,6 @@ static tomos_status settle(view_live *l)
 		message_typed(tomos_message(), l->why, sizeof l->why);
 		return TOMOS_OK;
 	}
-	l->reversed = is_reversed(geometry(l), tomos_prepared_geometry(opened));
 	tomos_prepared_close(l->prepared);
 	l->prepared = opened;
 	l->row = -1; /* the views have moved */
@@ -149,9 +130,9 @@ tomos_status live_find(view_live *l, view_axis *axis)
 	if (axis->why[0])
 		return TOMOS_OK;
 	axis->column = live_axis(l);
-	axis->reversed = l->reversed;
 	if (tomos_prepared_searched(l->prepared, &found))
 		axis->error = found.error;
+	axis->reversed = found.reversed;
 	typed_or_empty(tomos_prepared_warning(l->prepared), axis->warning, sizeof axis->warning);
 	return TOMOS_OK;
 }

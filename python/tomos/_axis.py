@@ -16,7 +16,6 @@ from ._library import AxisStruct, lib
 from ._options import GROUPS, with_options
 
 _ROWS, _MOST = 64, 64 << 20  # most rows used, around the middle, and values in them
-_UNSURE = 0.05               # confidence below which `recon` warns
 
 
 class Axis(float):
@@ -28,6 +27,7 @@ class Axis(float):
     >>> abs(axis - 33.2) < 0.1, axis.full_turn, axis.at_edge
     (True, False, False)
     """
+    certain: bool      #: False: compare slices with the axis near it, as a warning of `recon` says
     confidence: float  #: 0: undetermined, 1: certain; compare within one method and range
     error: float       #: standard error in columns; nan if there is only one estimate
     at_edge: bool      #: best at the end of the range, or found outside it
@@ -41,6 +41,7 @@ class Axis(float):
         axis = cls(found.column)
         axis.confidence, axis.range = found.confidence, (found.low, found.high)
         axis.error = found.error
+        axis.certain = not lib.axis_doubt(found, *[ctypes.byref(ctypes.c_double())] * 3)
         axis.at_edge, axis.full_turn, axis.half = map(
             bool, (found.at_edge, found.full_turn, found.half))
         ways = {way: getattr(found, way) for way in ("pairs", "vo", "sharpness")}
@@ -54,13 +55,17 @@ class Axis(float):
             return float.__repr__(self)
         ways = ", ".join(f"{way} {column:.2f}" for way, column in self.answers.items())
         edge = ", perhaps outside its range" if self.at_edge else ""
-        return f"<tomos.Axis {float(self):.3f}, confidence {self.confidence:.2f}{edge} ({ways})>"
+        error = f", standard error {self.error:.2g}" if self.error == self.error else ""
+        return f"<tomos.Axis {float(self):.3f}{error}, {self._judgement()}{edge} ({ways})>"
+
+    def _judgement(self) -> str:
+        return f"{'certain' if self.certain else 'uncertain'} (confidence {self.confidence:.2f})"
 
     def _repr_html_(self) -> str:
         if not hasattr(self, "confidence"):
             return table("Axis", {"column": f"{float(self):.3f}"})
         return table("Axis", {
-            "column": f"{float(self):.3f}", "confidence": f"{self.confidence:.2f}",
+            "column": f"{float(self):.3f}", "estimate": self._judgement(),
             "standard error": f"{self.error:.2g}" if self.error == self.error else None,
             "searched": f"{self.range[0]:g} to {self.range[1]:g}"
                         + (", perhaps outside" if self.at_edge else ""),
@@ -154,7 +159,7 @@ def found_for_recon(tomo: Any, theta: np.ndarray, degrees: Optional[bool], backe
     except ValueError as failure:
         raise type(failure)(f"recon cannot find the axis: {failure}; give it as center="
                             f"{(tomo.shape[-1] - 1) / 2:g} if it is in the middle") from None
-    if axis.confidence < _UNSURE or axis.at_edge:
+    if not axis.certain:
         warnings.warn(f"the axis is uncertain: {axis!r}; compare slices with center= near it",
                       stacklevel=4)
     return axis

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import warnings
 import weakref
 from collections.abc import Sequence
 from typing import Any, Optional, Union
@@ -389,11 +390,14 @@ def vectors(vectors: np.ndarray, rows: int, columns: int, point_source: bool) ->
     numbers = np.ascontiguousarray(vectors, float)
     if numbers.ndim != 2 or numbers.shape[1] not in (6, 12):
         raise ValueError(f"vectors have the shape (views, 12) or (views, 6), not {numbers.shape}")
-    if numbers.shape[1] == 6:
-        if rows != 1:
-            raise ValueError(f"vectors of 6 numbers are for one row of pixels, not for {rows}")
-        return Geometry._of(new(lib.geometry_vectors_2d, columns, bool(point_source),
-                                numbers.ctypes.data, len(numbers)), "vectors")
-    handle = new(lib.geometry_vectors, rows, columns, bool(point_source), numbers.ctypes.data,
-                 len(numbers))
+    if numbers.shape[1] == 6 and rows != 1:
+        raise ValueError(f"vectors of 6 numbers are for one row of pixels, not for {rows}")
+    size = (rows, columns) if numbers.shape[1] == 12 else (columns,)
+    make = lib.geometry_vectors if numbers.shape[1] == 12 else lib.geometry_vectors_2d
+    handle = new(make, *size, bool(point_source), numbers.ctypes.data, len(numbers))
+    low, high = ctypes.c_double(), ctypes.c_double()
+    if lib.geometry_doubt(handle, ctypes.byref(low), ctypes.byref(high)):
+        warnings.warn(f"the directions of the rays have lengths of {low.value:g} to {high.value:g} "
+                      "instead of 1: if they are source positions, give point_source=True",
+                      stacklevel=2)
     return Geometry._of(handle, "vectors")

@@ -52,6 +52,12 @@ static bool has_word(const char *text, const char *word, int length)
 	return false;
 }
 
+/* "gpu" and "gpu:1": by their letters nearest to "cpu". */
+static bool means_cuda(const char *text)
+{
+	return strncmp(text, "gpu", 3) == 0 && (!text[3] || text[3] == ':');
+}
+
 /* Distance of a name from the text, in tenths of an edit. Names within a few edits are nearest;
  * then those of which one is a prefix of the other; then those of which one is a word of the
  * other. */
@@ -59,6 +65,8 @@ static int cost(const char *name, const char *text)
 {
 	int n = (int)strlen(name), m = (int)strlen(text), shorter = n < m ? n : m, start = 0;
 	int distance = edits(name, n, text, m), found = NOT_NEAR;
+	if (means_cuda(text) && strcmp(name, "cuda") == 0)
+		return 0;
 	while (start < shorter && name[start] == text[start])
 		start++;
 	if ((n >= 3 && has_word(text, name, n)) || (m >= 3 && has_word(name, text, m)))

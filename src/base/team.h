@@ -31,6 +31,12 @@ void team_leave(void);
 /* The team of this thread; NULL: none. */
 const Team *team_here(void);
 
+/* parallel_for on at most `threads` threads of this process. A task learns the number of its thread
+ * in the loop, below `threads`: for memory of which each thread needs some. */
+void parallel_numbered(
+	int64_t count, int threads, void (*task)(void *user, int64_t index), void *user);
+int thread_number(void);
+
 /* Memory that the tasks of several loops use: that of the team, or else of this process. */
 tomos_status scratch_take(float **scratch, int64_t floats, const char *what);
 void scratch_give(float *scratch);

@@ -31,6 +31,7 @@ struct Loop {
 	Loop *after;                /* next loop in the list of open loops */
 	int most;                   /* most workers that may take part */
 	_Atomic int helpers;
+	_Atomic int numbers; /* threads that have taken part */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
@@ -46,6 +47,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local const tomos_cancel *cancel_flag;
 static _Thread_local int cancel_depth; /* nesting depth of cancel_begin */
 static _Thread_local bool inside;      /* this thread executes a task */
+static _Thread_local int number;       /* of this thread in the loop of the task */
 
 /* The value of TOMOS_THREADS; 0: not set, or all cores; -1: not a number of threads. */
 static long asked_threads(void)
@@ -96,8 +98,9 @@ static void run_loop(Loop *loop)
 {
 	bool outer = inside;
 	const tomos_cancel *flag = cancel_flag;
-	int depth = cancel_depth;
+	int depth = cancel_depth, before = number;
 	inside = true;
+	number = loop->numbers++;
 	cancel_flag = loop->cancel;
 	cancel_depth = loop->watched;
 	for (int64_t i; (i = __atomic_fetch_add(loop->next, 1, __ATOMIC_SEQ_CST)) < loop->count;)
@@ -105,6 +108,7 @@ static void run_loop(Loop *loop)
 			loop->task(loop->user, i);
 	cancel_depth = depth;
 	cancel_flag = flag;
+	number = before;
 	inside = outer;
 }
 
@@ -271,6 +275,16 @@ static void run_threads(int64_t count, int most, void (*task)(void *, int64_t), 
 void parallel_for(int64_t count, void (*task)(void *, int64_t), void *user)
 {
 	run_threads(count, MAX_THREADS, task, user);
+}
+
+void parallel_numbered(int64_t count, int threads, void (*task)(void *, int64_t), void *user)
+{
+	run_threads(count, threads, task, user);
+}
+
+int thread_number(void)
+{
+	return number;
 }
 
 void tomos_cancel_on(const tomos_cancel *flag)

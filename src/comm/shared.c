@@ -87,12 +87,14 @@ static bool map_all(const tomos_comm *c, const Offer *offers, CommShared *s)
 	return mapped && populate(s, c->rank % s->count);
 }
 
-/* Pages of the common part that other ranks have allocated: all at once, as one by one each would
- * interrupt the process. */
+/* Pages of the common part that other ranks have allocated: all at once, as one by one they would
+ * interrupt the process. As if it read them, for which the system maps several neighbours at a time;
+ * shared memory can then be written to as well. */
 static void map_pages(const CommShared *s)
 {
+	enum { POPULATE_READ = 22 }; /* MADV_POPULATE_READ, which older headers lack */
 	if (is_common(s))
-		(void)mem_populate(s->parts[0].data, s->parts[0].bytes);
+		(void)madvise(s->parts[0].data, (size_t)s->parts[0].bytes, POPULATE_READ);
 }
 
 void comm_share_free(CommShared *s)

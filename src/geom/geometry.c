@@ -1,5 +1,7 @@
 /* Scans as lists of views: construction, checks and access. */
+#include <math.h>
 #include <string.h>
+#include "base/vector3.h"
 #include "geom/parts.h"
 
 /* Directions closer to parallel than this (sine of the angle) are rejected: rounding errors would
@@ -143,6 +145,20 @@ tomos_status tomos_geometry_vectors(tomos_geometry **scan, int64_t rows, int64_t
 		view->src[3] = point_source ? TOMOS_POINT : TOMOS_PARALLEL;
 	}
 	return geom_seal(scan);
+}
+
+int tomos_geometry_doubt(const tomos_geometry *scan, double *low, double *high)
+{
+	*low = HUGE_VAL;
+	*high = 0;
+	for (int64_t i = 0; scan && i < scan->count; i++) {
+		double length = norm3(scan->views[i].src);
+		if (scan->views[i].src[3] != TOMOS_PARALLEL)
+			return 0;
+		*low = fmin(*low, length);
+		*high = fmax(*high, length);
+	}
+	return *high > 2 || (*low < 0.5 && *high > 0);
 }
 
 void view_from_plane(tomos_view *view, const double row[6], int source)

@@ -19,12 +19,24 @@ static int quoted(const char *text, const char *mark, const char **found)
 	return *found ? (int)strcspn(*found, "'") : 0;
 }
 
+/* The library says this of a truncated file in names of its own variables. */
+static bool take_truncated(const char *text)
+{
+	unsigned long long there, base, all;
+	if (sscanf(text, "truncated file: eof = %llu, sblock->base_addr = %llu, stored_eof = %llu",
+		    &there, &base, &all) != 3)
+		return false;
+	snprintf(complaint, sizeof complaint, "it is truncated, %llu of %llu bytes are left",
+		base + there, all);
+	return true;
+}
+
 /* The library's text on a failed read or write is long; only the system error in it is kept. */
 static herr_t take_innermost(unsigned n, const H5E_error2_t *error, void *user)
 {
 	const char *system, *name;
 	(void)user;
-	if (n != 0 || !error->desc)
+	if (n != 0 || !error->desc || take_truncated(error->desc))
 		return 0;
 	int length = quoted(error->desc, "error message = '", &system);
 	int name_length = quoted(error->desc, "filename = '", &name);

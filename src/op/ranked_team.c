@@ -38,14 +38,27 @@ static ProjectRequest request(const TeamProjector *t, Direction direction)
 		.overwrite = true};
 }
 
-/* The scratch memory of both directions, the same on all ranks; 0: their kernels are not those of
+/* Of row sums: as in one process (projector.c), views a quarter turn apart have the same. */
+static ProjectRequest sums_request(const TeamProjector *t)
+{
+	ProjectRequest what = request(t, FORWARD), quarter = what;
+	quarter.count /= 4;
+	if (t->plan.rays.quarter == 0 || t->plan.rays.source != TOMOS_POINT ||
+		needed_floats(t->group.inner, &quarter) == 0)
+		return what;
+	return quarter;
+}
+
+/* The scratch memory of all requests, the same on all ranks; 0: their kernels are not those of
  * several processes. */
 static tomos_status scratch_floats(const TeamProjector *t, int64_t *floats)
 {
 	tomos_backend *inner = t->group.inner;
-	const ProjectRequest both[2] = {request(t, FORWARD), request(t, ADJOINT)};
-	int64_t forward = needed_floats(inner, &both[0]), back = needed_floats(inner, &both[1]);
-	int64_t mine = forward == 0 || back == 0 || inner->device != 0 ? 0 : max64(forward, back);
+	const ProjectRequest all[3] = {request(t, FORWARD), request(t, ADJOINT), sums_request(t)};
+	int64_t forward = needed_floats(inner, &all[0]), back = needed_floats(inner, &all[1]);
+	int64_t mine = max64(max64(forward, back), needed_floats(inner, &all[2]));
+	if (forward == 0 || back == 0 || inner->device != 0)
+		mine = 0;
 	double ends[2] = {(double)mine, -(double)mine};
 	TRY(comm_largest(t->group.comm, ends, 2));
 	*floats = ends[0] == -ends[1] ? mine : 0;
@@ -148,16 +161,10 @@ tomos_status team_adjoint(
 	return copy(t, op->domain.count, own_slices(t), x);
 }
 
-/* As in one process (projector.c), views a quarter turn apart have the same sums. */
 tomos_status team_row_sums(const TeamProjector *t, const tomos_op *op, const float *x, float *y)
 {
-	ProjectRequest what = request(t, FORWARD);
+	const ProjectRequest what = sums_request(t);
 	int64_t image = op->range.shape[1] * op->range.shape[2];
-	what.count /= 4;
-	int64_t floats = needed_floats(t->group.inner, &what);
-	if (t->plan.rays.quarter == 0 || t->plan.rays.source != TOMOS_POINT || floats == 0 ||
-		floats > t->team.floats)
-		return team_forward(t, op, 1, x, y);
 	TRY(project_slices(t, op, &what, 1, x));
 	tomos_status status = TOMOS_OK;
 	for (int64_t i = 0; i < op->range.shape[0] && status == TOMOS_OK; i++)

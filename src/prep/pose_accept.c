@@ -74,8 +74,10 @@ static bool keep_given(Search *s)
 	bool all = true;
 	for (int k = POSE_ROW; k < POSE_COUNT; k++) {
 		double off = fabs(s->pose[k] - given[k]), error = s->error[k];
-		if (too_far(s, k, off))
+		if (too_far(s, k, off)) {
+			s->beyond |= isnan(error) ? 0 : 1u << k;
 			off = error = NAN;
+		}
 		bool by_pairs = k == POSE_SWIVEL || (k == POSE_SCALE && !s->far) ||
 				(k == POSE_ROLL && !s->planes);
 		if (off > (s->few && by_pairs ? SURELY_FEW : SURELY) * error) {
@@ -149,6 +151,7 @@ static tomos_status choose(Search *s)
 		return TOMOS_OK;
 	}
 	given.after = nominal.pairs;
+	given.beyond = s->beyond;
 	/* Its row may have no pairs, or others than the rows beside it. */
 	if (!isfinite(given.error[POSE_AXIS]) || (!s->planes && alone > given.error[POSE_AXIS]))
 		given.error[POSE_AXIS] = alone;

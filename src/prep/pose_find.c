@@ -6,7 +6,7 @@
 #include <string.h>
 #include "prep/pose_search.h"
 
-enum { ROUNDS = 2, MOST_STEPS = 5, MOST_COLUMNS = 512 };
+enum { ROUNDS = 2, MOST_STEPS = 5 };
 #define LONGEST_AXIS 0.03 /* of the columns, of a step of the axis */
 #define DOUBT 0.03        /* of the rows: error of a row that is not determined */
 #define LIKELY 0.1 /* scale of a detector, from pairs of a row that may not be the midplane */
@@ -101,6 +101,13 @@ static void take_pairs(Search *s, const PairFit *fit)
 	}
 }
 
+/* The row in which pairs are compared. */
+static double *pairs_row(Search *s)
+{
+	bool likely = isnan(s->error[POSE_ROW]) && !isnan(s->likely);
+	return likely ? &s->likely : &s->pose[POSE_ROW];
+}
+
 tomos_status fit_midplane(Search *s, unsigned free, double *residual)
 {
 	const PoseProblem *p = s->problem;
@@ -110,11 +117,11 @@ tomos_status fit_midplane(Search *s, unsigned free, double *residual)
 	PairFit fit = {.apart = HUGE_VAL};
 	Line line;
 	axis_midplane(o, s->pose, &line);
-	line.row -= (double)p->row;
+	line.row += *pairs_row(s) - s->pose[POSE_ROW] - (double)p->row;
 	if (p->band->shape[1] == 1)
 		line = (Line){.row = 0};
 	do { /* more rows where there is little in the midplane */
-		TRY(opposite_make(&pairs, &rows, &line, MOST_COLUMNS));
+		TRY(opposite_make(&pairs, &rows, &line, POSE_COLUMNS));
 		s->few = !pairs.full || pose_offset(o, s->pose[POSE_AXIS]);
 		tomos_status status = fit_pairs(s, &pairs, free, &fit);
 		s->agree = status == TOMOS_OK && opposite_agrees(&pairs, &fit);
@@ -141,13 +148,13 @@ double search_largest_step(int value, const Orbit *coarse)
 	return value == POSE_ROW ? 0.1 * (double)coarse->rows : value == POSE_ROLL ? 0.1 : 0.05;
 }
 
-/* What all rows say of row and roll, `aside` averaged pixels beside the row. */
-static tomos_status step_rows(const Search *s, double aside, PoseStep *step)
+/* What all rows say of row and roll where `value` is larger by `aside`, pixels or radians. */
+static tomos_status step_rows(const Search *s, int value, double aside, PoseStep *step)
 {
 	const Coarse *c = &s->problem->coarse[COARSE_REST];
 	double pose[POSE_COUNT];
 	coarse_pose(c, s->pose, pose);
-	pose[POSE_ROW] += aside;
+	pose[value] += aside;
 	return pose_step(
 		c, s->problem->backend, pose, s->reversed, 1u << POSE_ROW | 1u << POSE_ROLL, step);
 }
@@ -186,28 +193,37 @@ static tomos_status fit_likely(Search *s)
 	return TOMOS_OK;
 }
 
-/* The roll from all rows, and the row where moving it changes what it is said to be: the step from
- * beside it leads back only where more than noise and errors of the samples is left, and not those
- * of an object that is cut. */
+/* The part of the way that a step from beside a value leads back; 0: there is none. */
+static tomos_status rows_answer(
+	const Search *s, int value, double aside, const PoseStep *here, double *answer)
+{
+	PoseStep beside;
+	TRY(step_rows(s, value, aside, &beside));
+	*answer = beside.solved ? (here->step[value] - beside.step[value]) / aside : 0;
+	return TOMOS_OK;
+}
+
+/* Roll and row from all rows, where moving them changes what they are said to be: the step from
+ * beside leads back only where more than noise and errors of the samples is left. The row not from
+ * an object that is cut. */
 static tomos_status find_midplane(Search *s)
 {
 	const Coarse *c = &s->problem->coarse[COARSE_REST];
-	double bin = (double)c->bin, edge = 0.5 * (double)c->orbit.columns,
-	       aside = 2 * ASIDE * edge;
-	double moved[POSE_COUNT] = {0};
-	PoseStep step, beside;
+	double bin = (double)c->bin, edge = 0.5 * (double)c->orbit.columns, aside = 2 * ASIDE;
+	double moved[POSE_COUNT] = {0}, answer, tilts;
+	PoseStep step;
 	bool far = true;
 	for (int i = 0; i < MOST_STEPS && far; i++) {
 		TRY(fit_likely(s));
-		TRY(step_rows(s, 0, &step));
+		TRY(step_rows(s, POSE_ROW, 0, &step));
 		far = take_rows(s, &step, moved);
 	}
 	TRY(fit_likely(s));
-	TRY(step_rows(s, 0, &step));
-	TRY(step_rows(s, aside, &beside));
-	if (!step.solved || !beside.solved)
+	TRY(step_rows(s, POSE_ROW, 0, &step));
+	TRY(rows_answer(s, POSE_ROW, aside * edge, &step, &answer));
+	TRY(rows_answer(s, POSE_ROLL, aside, &step, &tilts));
+	if (!step.solved || !(tilts > LEAST_ANSWER))
 		return TOMOS_OK;
-	double answer = (step.step[POSE_ROW] - beside.step[POSE_ROW]) / aside;
 	take_rows(s, &step, moved); /* also what is left of the way, at most */
 	s->tilted = true;
 	s->error[POSE_ROLL] = hypot(moved[POSE_ROLL],
@@ -235,7 +251,7 @@ static tomos_status doubt_row(Search *s, unsigned *free)
 	double row = s->error[POSE_ROW], far[POSE_COUNT] = {0}, residual;
 	for (int side = -1; side <= 1; side += 2) {
 		Search other = *s;
-		other.pose[POSE_ROW] += side * (isnan(row) ? DOUBT * (double)o->rows : row);
+		*pairs_row(&other) += side * (isnan(row) ? DOUBT * (double)o->rows : row);
 		TRY(fit_midplane(&other, *free, &residual));
 		bool fitted = residual <= EMPTY;
 		for (int k = 0; k < POSE_COUNT; k++)
@@ -290,6 +306,8 @@ static tomos_status refine_pairs(Search *s)
 
 static tomos_status refine(Search *s)
 {
+	if (s->problem->coarse && pose_offset(s->problem->orbit, s->pose[POSE_AXIS]))
+		TRY(likely_row(s));
 	TRY(fit_likely(s));
 	s->before = s->after;
 	if (!s->problem->coarse)
@@ -338,7 +356,7 @@ static tomos_status start(Search *s, const tomos_axis_options *options)
 tomos_status pose_find(
 	const PoseProblem *p, const tomos_axis_options *options, tomos_pose *pose, unsigned *kept)
 {
-	Search s = {.problem = p, .before = NAN, .after = NAN};
+	Search s = {.problem = p, .likely = NAN, .before = NAN, .after = NAN};
 	double detector = p->orbit->detector;
 	TRY(start(&s, options));
 	TRY(search_report(&s, 0));
@@ -348,7 +366,8 @@ tomos_status pose_find(
 	*pose = (tomos_pose){.bytes = sizeof *pose,
 		.before = s.before,
 		.after = s.after,
-		.reversed = s.reversed};
+		.reversed = s.reversed,
+		.beyond = s.beyond};
 	*kept = s.kept;
 	for (int k = 0; k < POSE_COUNT; k++) {
 		double unit = k == POSE_SCALE ? detector : 1;

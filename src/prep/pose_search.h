@@ -11,7 +11,7 @@
 #define LOOSE_ROW 2
 /* Values that are further from those given are errors of the search: the rows and columns that are
  * compared do not reach as far. Radians, parts, and of the rows. */
-#define MOST_ANGLE 0.1
+#define MOST_ANGLE TOMOS_POSE_REACH
 #define MOST_SCALE 0.2
 #define MOST_ROWS 0.4
 
@@ -20,11 +20,13 @@
 #define ASIDE 0.02
 #define LEAST_ANSWER 0.35
 
+enum { POSE_COLUMNS = 512 }; /* averaged ones of a midplane, at most */
 enum { FAN_VALUES = 1u << PAIR_AXIS | 1u << PAIR_SWIVEL | 1u << PAIR_SCALE };
 
 typedef struct {
 	const PoseProblem *problem;
 	double pose[POSE_COUNT], error[POSE_COUNT];
+	double likely; /* row that pairs are of where it is not determined; NAN: as given */
 	bool reversed;
 	bool few;     /* pairs, which say little of swivel and scale */
 	bool tilted;  /* all rows have given the roll, and perhaps the row */
@@ -36,6 +38,7 @@ typedef struct {
 	bool far;     /* planes give the distance of the detector, which pairs do not determine */
 	double before, after; /* residuals of pairs */
 	unsigned kept;        /* values that are as given, and agree with the scan */
+	unsigned beyond; /* values that are as given, and further off than the search reaches */
 } Search;
 
 static inline double deviation(double variance)
@@ -48,6 +51,9 @@ tomos_status fit_midplane(Search *s, unsigned free, double *residual);
 /* The largest step of a value, in pixels of an averaged scan. */
 double search_largest_step(int value, const Orbit *coarse);
 tomos_status search_report(const Search *s, int done);
+
+/* Sets the likely row of an offset detector. */
+tomos_status likely_row(Search *s);
 
 /* All that planes give, if s->planes is set then; otherwise nothing has changed. */
 tomos_status refine_planes(Search *s);

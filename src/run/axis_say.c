@@ -75,6 +75,7 @@ tomos_status axis_say_not_found(tomos_prepared *p)
 	TRY(mem_printf(&p->warning,
 		"the axis could not be found (%.300s); the option 'axis' sets it",
 		tomos_message()));
+	p->assumed = true;
 	return mem_printf(&p->note, "axis      column %.2f, the middle of the detector",
 		0.5 * (double)(p->info.columns - 1));
 }
@@ -85,6 +86,7 @@ tomos_status axis_say_middle(tomos_prepared *p, const tomos_job *job)
 	const char *kind = job->geometry ? job->geometry->geometry : "";
 	if (strcmp(kind, "helix") != 0)
 		return TOMOS_OK;
+	p->assumed = true;
 	return mem_printf(&p->note,
 		"axis      column %.2f, the middle of the detector: of a helix it is not searched "
 		"for; the option 'axis' sets it",

@@ -36,6 +36,7 @@ tomos_status cost_plan(FileRun *r)
 {
 	int64_t groups, ranks = r->options.ranks;
 	tomos_rates rates = tomos_rates_defaults();
+	TRY(run_check_ranks(r, ranks));
 	if (r->options.rates[0] && access(r->options.rates, F_OK) == 0)
 		TRY(tomos_rates_read(&rates, r->options.rates));
 	r->near = r->backend->device == 0 ? rates_near(&rates) : 1;
@@ -192,7 +193,8 @@ static tomos_status say_row(const FileRun *r, const tomos_cost *c, const tomos_c
 		100 * speed / (double)c->ranks, stage_name(c->limiting, name));
 }
 
-/* 1, 2, 4, ... ranks, and the largest number of these from which twice as many save enough. */
+/* 1, 2, 4, ... ranks, as many as are possible, and the largest number of these from which twice as
+ * many save enough. */
 static tomos_status say_scaling(const FileRun *r, CostBytes *bytes, const tomos_rates *rates)
 {
 	tomos_cost one, last = {.ranks = 0}, c, stop = {.ranks = 0};
@@ -200,7 +202,7 @@ static tomos_status say_scaling(const FileRun *r, CostBytes *bytes, const tomos_
 	double gain = 0;
 	TRY(job_say(r->job, "  %7s %7s %7s %9s %8s %11s   %s", "ranks", "slices", "rows", "time",
 		"speed-up", "efficiency", "longest stage"));
-	for (int64_t ranks = 1; ranks <= TABLE_RANKS; ranks *= 2) {
+	for (int64_t ranks = 1; ranks <= TABLE_RANKS && run_ranks_fit(r, ranks); ranks *= 2) {
 		TRY(take_groups(r, ranks, &bytes->groups));
 		TRY(cost_of(r, bytes, rates, ranks, &c));
 		if (ranks == 1)
@@ -214,7 +216,8 @@ static tomos_status say_scaling(const FileRun *r, CostBytes *bytes, const tomos_
 		last = c;
 	}
 	if (stop.ranks == 0)
-		return job_say(r->job, "scales    up to %d ranks", TABLE_RANKS);
+		return job_say(r->job, "scales    up to %lld rank%s", (long long)last.ranks,
+			last.ranks == 1 ? "" : "s");
 	return job_say(r->job,
 		"scales    up to %lld rank%s: twice as many would save %.0f %% of the time; '%s' "
 		"is the longest stage there",

@@ -320,8 +320,7 @@ static tomos_status note_iterations(
 	}
 	to_squares(one->residual, one->iterations, one->data);
 	to_squares(one->error, one->iterations, one->truth);
-	if (!it->ended || strcmp(h->ended, "iterations") != 0)
-		it->ended = h->ended;
+	one->ended = h->ended;
 	if (it->probing)
 		return TOMOS_OK;
 	it->slabs[slab - r->slabs] = *one;

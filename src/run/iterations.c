@@ -33,7 +33,7 @@ static tomos_status add(const Growing *to, Iterations *one)
 tomos_status iterations_text(char **text, const Iterations *i)
 {
 	enum { NUMBER = 26 };
-	int64_t size = 160 + 2 * NUMBER * i->iterations, used;
+	int64_t size = 160 + 2 * NUMBER * i->iterations + (int64_t)strlen(i->ended), used;
 	TRY(mem_alloc(text, size, 1, "a line of a journal"));
 	used = snprintf(*text, (size_t)size, HEAD, (long long)i->first, (long long)i->count,
 		(long long)i->iterations, i->data, i->error ? i->truth : -1);
@@ -43,6 +43,7 @@ tomos_status iterations_text(char **text, const Iterations *i)
 			used += snprintf(
 				*text + used, (size_t)(size - used), " %.17g", i->error[k]);
 	}
+	snprintf(*text + used, (size_t)(size - used), " %s", i->ended);
 	return TOMOS_OK;
 }
 
@@ -60,16 +61,30 @@ static bool next_number(const char **at, double *value)
 	return any;
 }
 
-static bool read_lists(const char *at, Iterations *i)
+/* The last word of a line. */
+static bool read_ended(const Iterative *it, const char *at, const char **ended)
+{
+	const char *const words[] = {
+		"iterations", "converged", "accuracy", "cancelled", it->o.stop};
+	const size_t length = strcspn(at, "\n");
+	for (size_t i = 0; i < COUNT(words); i++)
+		if (length == strlen(words[i]) + 1 && memcmp(at + 1, words[i], length - 1) == 0) {
+			*ended = words[i];
+			return true;
+		}
+	return false;
+}
+
+static bool read_lists(const Iterative *it, const char *at, Iterations *i)
 {
 	for (int64_t k = 0; k < i->iterations; k++)
 		if (!next_number(&at, &i->residual[k]) ||
 			(i->error && !next_number(&at, &i->error[k])))
 			return false;
-	return *at == '\n' || *at == 0;
+	return read_ended(it, at, &i->ended);
 }
 
-static bool read_line(const Growing *to, const char *line)
+static bool read_line(const Iterative *it, const Growing *to, const char *line)
 {
 	const int64_t most = (int64_t)strcspn(line, "\n");
 	const char *at = strchr(line, ' ');
@@ -86,7 +101,7 @@ static bool read_line(const Growing *to, const char *line)
 		mem_alloc(&i.residual, i.iterations + 1, sizeof(double), "residuals") == TOMOS_OK;
 	if (good && i.truth >= 0)
 		good = mem_alloc(&i.error, i.iterations + 1, sizeof(double), "errors") == TOMOS_OK;
-	good = good && read_lists(at, &i) && add(to, &i) == TOMOS_OK;
+	good = good && read_lists(it, at, &i) && add(to, &i) == TOMOS_OK;
 	iterations_free(&i);
 	return good;
 }
@@ -94,7 +109,7 @@ static bool read_line(const Growing *to, const char *line)
 bool iterations_read(Iterative *it, const char *line)
 {
 	const Growing to = {&it->earlier, &it->earlier_count, &it->earlier_capacity};
-	return read_line(&to, line);
+	return read_line(it, &to, line);
 }
 
 tomos_status iterations_list(char **text, const Iterative *it)
@@ -121,7 +136,7 @@ void iterations_add_list(Iterative *it, const char *text)
 {
 	const Growing to = {&it->slabs, &it->slab_count, &it->slab_capacity};
 	for (const char *line = text; *line; line = strchr(line, '\n') + 1)
-		(void)read_line(&to, line);
+		(void)read_line(it, &to, line);
 }
 
 /* ---- all slabs together ------------------------------------------------------------------- */
@@ -185,6 +200,24 @@ int64_t iterations_most(const Iterative *it)
 	return most;
 }
 
+static bool ended_later(const Iterations *one, const Iterations *last)
+{
+	return one->count > 0 && strcmp(one->ended, "iterations") != 0 &&
+	       (!last || one->first > last->first);
+}
+
+const char *iterations_ended(const Iterative *it)
+{
+	const Iterations *last = NULL;
+	for (int64_t i = 0; i < it->slab_count; i++)
+		if (ended_later(&it->slabs[i], last))
+			last = &it->slabs[i];
+	for (int64_t i = 0; i < it->earlier_count; i++)
+		if (ended_later(&it->earlier[i], last) && !is_replaced(it, &it->earlier[i]))
+			last = &it->earlier[i];
+	return last ? last->ended : "iterations";
+}
+
 void iterations_sum(const Iterative *it, tomos_run_report *report)
 {
 	tomos_history history = {.bytes = sizeof history}, *h = &history;
@@ -207,7 +240,7 @@ void iterations_sum(const Iterative *it, tomos_run_report *report)
 	}
 	h->count = report->iterations;
 	h->best = report->best;
-	h->ended = report->ended = it->ended ? it->ended : "iterations";
+	h->ended = report->ended = iterations_ended(it);
 	report->before = it->before;
 	if (it->o.history)
 		struct_give(it->o.history, h, "tomos_history");

@@ -16,6 +16,7 @@ typedef struct {
 	int64_t iterations;
 	double data, truth;       /* squares of the norms */
 	double *residual, *error; /* error NULL: there is no truth */
+	const char *ended;        /* why; lasts longer than the run */
 } Iterations;
 
 /* Files read along with a slab. */
@@ -40,9 +41,8 @@ typedef struct {
 	int64_t slab_count, slab_capacity;
 	Iterations *earlier; /* iterations recorded in the journal of an earlier run */
 	int64_t earlier_count, earlier_capacity;
-	int64_t before;    /* iterations in the checkpoint that the last slab continued from */
-	const char *ended; /* why the last slab ended */
-	bool probing;      /* a trial: nothing is recorded or saved */
+	int64_t before; /* iterations in the checkpoint that the last slab continued from */
+	bool probing;   /* a trial: nothing is recorded or saved */
 } Iterative;
 
 /* A line of the journal about iterations, without the line break; to be freed. */
@@ -56,6 +56,8 @@ void iterations_add_list(Iterative *it, const char *text);
 void iterations_sum(const Iterative *it, tomos_run_report *report);
 /* The most of any slab. */
 int64_t iterations_most(const Iterative *it);
+/* Why the last slab ended that did not do all iterations; "iterations": all did. */
+const char *iterations_ended(const Iterative *it);
 void iterations_free(Iterations *iterations);
 
 #endif

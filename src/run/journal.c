@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include "run/run.h"
 
-#define TITLE "tomos journal 3 "
+#define TITLE "tomos journal 4 "
 #define HEAD TITLE "%016llx %016llx %s" /* and the checksum of that */
 /* The file under construction has everything but its data, and space for them: this is its
  * frame. */

@@ -100,19 +100,14 @@ static tomos_status put_provenance(const FileRun *r)
 tomos_status output_put_iterations(const FileRun *r)
 {
 	const Iterative *it = &r->iterative;
-	double most = (double)iterations_most(it);
+	const char *ended = iterations_ended(it);
 	char text[ENDED_TEXT];
-	if (!r->iterates)
+	if (!r->iterates || comm_rank(r->comm) > 0)
 		return TOMOS_OK;
-	TRY(comm_largest(r->comm, &most, 1));
-	if (comm_rank(r->comm) > 0)
-		return TOMOS_OK;
-	snprintf(text, sizeof text, "%.0f", most);
+	snprintf(text, sizeof text, "%lld", (long long)iterations_most(it));
 	TRY(tomos_file_set_text(r->file, "iterations", text));
-	return tomos_file_set_text(r->file, "ended",
-		r->stopped  ? "interrupted"
-		: it->ended ? it->ended
-			    : "iterations");
+	return tomos_file_set_text(
+		r->file, "ended", strcmp(ended, "cancelled") == 0 ? "interrupted" : ended);
 }
 
 /* Of the files of slices: that of the slice in the whole volume, which is part of the identity. */

@@ -60,6 +60,7 @@ static tomos_status move_axis(tomos_prepared *p, double column, bool reversed)
 	if (status == TOMOS_OK) {
 		tomos_geometry_free(p->geometry);
 		p->geometry = moved;
+		p->reversed ^= reversed;
 	}
 	orbit_free(&orbit);
 	return status;
@@ -332,7 +333,12 @@ tomos_status tomos_prepared_axis(tomos_prepared *p, tomos_backend *backend, int6
 
 int tomos_prepared_searched(const tomos_prepared *p, tomos_axis *axis)
 {
-	return p->searched.bytes > 0 && struct_give(axis, &p->searched, "tomos_axis") == TOMOS_OK;
+	tomos_axis found = p->searched;
+	bool used = found.bytes > 0;
+	if (!used)
+		found = (tomos_axis){.bytes = sizeof found, .confidence = p->assumed ? 0 : 1};
+	found.reversed = p->reversed;
+	return struct_give(axis, &found, "tomos_axis") == TOMOS_OK && used;
 }
 
 /* Where the midplane of a cone beam is empty, rows further away show the axis. `status` is that of
@@ -345,11 +351,10 @@ static tomos_status search_wider(tomos_prepared *p, int64_t *row, int64_t *rows,
 	if (axis->confidence >= UNSURE || axis->contradicted || *rows >= g->rows || wide <= *rows ||
 		g->views[0].src[3] != TOMOS_POINT || (status != TOMOS_OK && !p->blank))
 		return status;
-	int64_t reversed = axis->reversed;
 	*row = min64(max64(*row + *rows / 2 - wide / 2, 0), max64(p->geometry->rows - wide, 0));
 	*rows = min64(wide, p->geometry->rows);
 	TRY(tomos_prepared_axis(p, NULL, *row, *rows, axis, progress));
-	axis->reversed ^= reversed; /* relative to the angles as given */
+	axis->reversed = p->reversed; /* relative to the angles as given */
 	return TOMOS_OK;
 }
 

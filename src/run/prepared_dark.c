@@ -4,21 +4,22 @@
 #include <string.h>
 #include "run/run.h"
 
-enum { COLUMNS = 256, FIELDS = 4, LEAST_VIEWS = 8 }; /* most samples of a view, most flats */
-enum { NAMED = 8 };                                  /* views in the message */
-enum { MOST_UNPACKED = 32 << 20 };                   /* bytes: the samples are to cost little */
-#define NO_LIGHT 0.05   /* of the flat: less is none, also where darks are missing */
-#define NEARLY_ALL 0.98 /* of the samples of a view */
-#define BESIDE 0.2      /* of the mean of the next views that have light: what it may have */
-#define USUAL 0.3       /* of the mean of all views with light: what these next views have */
-#define MOST_VIEWS 0.5  /* that may be without light: more are no accident */
+enum { COLUMNS = 256, MOST_FLATS = 4 }; /* most samples of a view; most flats, or darks */
+enum { LEAST_VIEWS = 8, NAMED = 8 };    /* of a scan; in the message */
+enum { ALWAYS_UNPACKED = 32 << 20 };    /* bytes of a compressed scan for the samples, */
+#define MOST_UNPACKED 0.02              /* or this part of it: they are to cost little */
+#define NO_LIGHT 0.05                   /* of the flat: less is none, also without darks */
+#define NEARLY_ALL 0.98                 /* of the samples of a view */
+#define MOST_OF_NEXT 0.2                /* light, relative to the next views that have some, */
+#define LEAST_OF_MEAN 0.3               /* and theirs relative to all views that have some */
+#define MOST_VIEWS 0.5                  /* that may be without light: more are no accident */
 
 typedef struct {
 	int64_t count;   /* of samples of a view */
 	float *level[2]; /* of each sample: without light, and with all of it above that */
 	float *views;    /* [view][sample] */
 	double *mean;    /* transmission of each view */
-	double usual;    /* mean of those of views with light */
+	double mean_lit; /* of the views with light */
 	bool *dark;
 } Light;
 
@@ -38,7 +39,7 @@ static tomos_status light_alloc(Light *l, const tomos_prepared *p)
 	for (int i = 0; i < 2; i++)
 		TRY(mem_zeroed(&l->level[i], l->count, sizeof(float), "levels of light"));
 	TRY(mem_alloc(
-		&l->views, max64(views, FIELDS) * l->count, sizeof(float), "samples of views"));
+		&l->views, max64(views, MOST_FLATS) * l->count, sizeof(float), "samples of views"));
 	TRY(mem_alloc(&l->mean, views, sizeof(double), "means of views"));
 	return mem_zeroed(&l->dark, views, sizeof(bool), "views without light");
 }
@@ -55,7 +56,8 @@ static tomos_status read_samples(
 static tomos_status read_level(
 	const tomos_prepared *p, Light *l, tomos_frames which, int64_t all, float *level)
 {
-	int64_t step = (all + FIELDS - 1) / FIELDS, count = all > 0 ? (all - 1) / step + 1 : 0;
+	int64_t step = (all + MOST_FLATS - 1) / MOST_FLATS,
+		count = all > 0 ? (all - 1) / step + 1 : 0;
 	if (count == 0)
 		return TOMOS_OK;
 	TRY(read_samples(p, l, which, count, step));
@@ -97,7 +99,7 @@ static void look_at_view(Light *l, int64_t view)
 	l->dark[view] = used > 0 && without >= NEARLY_ALL * used;
 }
 
-static void find_usual(Light *l, int64_t views)
+static void find_mean_lit(Light *l, int64_t views)
 {
 	double sum = 0, lit = 0;
 	for (int64_t v = 0; v < views; v++)
@@ -105,7 +107,7 @@ static void find_usual(Light *l, int64_t views)
 			sum += l->mean[v];
 			lit += 1;
 		}
-	l->usual = lit > 0 ? sum / lit : 0;
+	l->mean_lit = lit > 0 ? sum / lit : 0;
 }
 
 /* Light is lost from one view to the next. A plate that lets nothing through edge-on darkens the
@@ -120,8 +122,8 @@ static bool is_darker(const Light *l, int64_t view, int64_t views)
 		if (next < 0 || next >= views)
 			continue;
 		lit = true;
-		darker = darker && l->mean[view] < BESIDE * l->mean[next] &&
-			 l->mean[next] >= USUAL * l->usual;
+		darker = darker && l->mean[view] < MOST_OF_NEXT * l->mean[next] &&
+			 l->mean[next] >= LEAST_OF_MEAN * l->mean_lit;
 	}
 	return lit && darker;
 }
@@ -165,7 +167,7 @@ static tomos_status find_dark(tomos_prepared *p, Light *l, const tomos_job *job)
 	TRY(read_samples(p, l, TOMOS_VIEWS, p->info.views, 1));
 	for (int64_t v = 0; v < p->info.views; v++)
 		look_at_view(l, v);
-	find_usual(l, p->info.views);
+	find_mean_lit(l, p->info.views);
 	TRY(add_views(p, l, list, sizeof list, &added));
 	if (added == 0)
 		return TOMOS_OK;
@@ -176,14 +178,13 @@ static tomos_status find_dark(tomos_prepared *p, Light *l, const tomos_job *job)
 		added > NAMED ? " and others" : "");
 }
 
-/* Bytes that are unpacked to read a row of all views. */
-static double unpacked_bytes(const tomos_scan *scan, const tomos_prepared *p)
+/* Whether a row of all views can be read without unpacking much of the scan. */
+static bool is_cheap(const tomos_scan *scan, const tomos_prepared *p)
 {
-	const File *file = scan->sets[TOMOS_VIEWS].file;
 	int64_t rows = scan_row_grain(scan);
-	return rows <= 1 ? 0
-			 : (double)p->info.views * (double)rows * (double)p->info.columns *
-				   (double)file->element.bytes;
+	double bytes = scan->sets[TOMOS_VIEWS].file->element.bytes;
+	double unpacked = (double)p->info.views * (double)rows * (double)p->info.columns * bytes;
+	return rows <= 1 || unpacked <= fmax(ALWAYS_UNPACKED, MOST_UNPACKED * scan_bytes(scan));
 }
 
 tomos_status prepared_dark_views(tomos_prepared *p, const tomos_job *job)
@@ -192,7 +193,7 @@ tomos_status prepared_dark_views(tomos_prepared *p, const tomos_job *job)
 	bool counts = prepared_are_counts(p) && p->info.flats > 0;
 	bool light = counts || strcmp(p->prep.quantity, "transmission") == 0;
 	if (!light || p->info.views < LEAST_VIEWS || !prepared_has_step(p, "bad-views") ||
-		unpacked_bytes(p->scan, p) > MOST_UNPACKED)
+		!is_cheap(p->scan, p))
 		return TOMOS_OK;
 	tomos_status status = find_dark(p, &l, job);
 	light_free(&l);

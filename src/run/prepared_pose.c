@@ -122,6 +122,7 @@ tomos_status tomos_prepared_pose(
 	TRY_OR_DONE(pose_views(&fitted, &orbit, &found));
 	tomos_geometry_free(p->geometry);
 	p->geometry = fitted;
+	p->reversed ^= found.reversed != 0;
 	in_pixels_of_scan(p, &found);
 	status = struct_give(pose, &found, "tomos_pose");
 done:

@@ -15,17 +15,27 @@ tomos_status run_agree(FileRun *r, tomos_status status)
 	return status;
 }
 
+bool run_ranks_fit(const FileRun *r, int64_t ranks)
+{
+	return !r->iterates || !r->iterative.whole || ranks == 1 || r->slices >= 2 * ranks;
+}
+
+tomos_status run_check_ranks(const FileRun *r, int64_t ranks)
+{
+	if (run_ranks_fit(r, ranks))
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"%lld ranks are too many for %lld slices: %s needs two or more on each, as %s",
+		(long long)ranks, (long long)r->slices, r->method, r->iterative.why);
+}
+
 static tomos_status check_shares(const FileRun *r)
 {
 	const tomos_job *job = r->job;
 	bool matrix = job->stored || (job->matrix && job->matrix[0]);
 	if (!r->together)
 		return TOMOS_OK;
-	if (r->slices < 2 * (int64_t)comm_size(r->comm))
-		return fail(TOMOS_BAD_VALUE,
-			"%d ranks are too many for %lld slices: %s needs two or more on each, as "
-			"%s",
-			comm_size(r->comm), (long long)r->slices, r->method, r->iterative.why);
+	TRY(run_check_ranks(r, comm_size(r->comm)));
 	if (matrix && !(r->stacked && job->stored))
 		return fail(TOMOS_UNSUPPORTED, "a stored matrix is that of one process, not of %d",
 			comm_size(r->comm));
@@ -330,13 +340,15 @@ static tomos_status sum_report(tomos_comm *comm, tomos_run_report *p)
 	return TOMOS_OK;
 }
 
-/* The iterations of all slabs to rank 0, as lines of the journal. */
-static tomos_status collect_iterations(FileRun *r)
+/* As lines of the journal. */
+tomos_status run_collect_iterations(FileRun *r)
 {
 	Iterative *it = &r->iterative;
 	int size = comm_size(r->comm);
 	char *text = NULL, *all = NULL;
 	int64_t *lengths = NULL, most = 0;
+	if (!r->iterates || r->together || size == 1)
+		return TOMOS_OK;
 	tomos_status status = iterations_list(&text, it);
 	int64_t length = status == TOMOS_OK ? (int64_t)strlen(text) + 1 : 0;
 	TRY_OR_DONE(run_agree(r, status));
@@ -375,8 +387,6 @@ tomos_status run_collect_report(FileRun *r)
 	r->report->ranks = comm_size(r->comm);
 	if (r->disagreed || comm_size(r->comm) == 1)
 		return TOMOS_OK;
-	if (r->iterates && !r->together)
-		TRY(collect_iterations(r));
 	TRY(say_rounding(r));
 	return sum_report(r->comm, r->report);
 }

@@ -14,7 +14,8 @@
 /* SCAN_BYTES: as large as the slabs of many runs, since reading and preparation write to memory
  * that is new to the process, whose pages take different times; a smaller sample was too fast. */
 enum { SAMPLE_BYTES = 64 << 20, SCAN_BYTES = 128 << 20, VOLUME_BYTES = 256 << 20 };
-enum { FIRST_VIEWS = 16, GROWTH = 4 };
+/* Kernels of back projection are chosen by the number of views, up to 64. */
+enum { FIRST_VIEWS = 16, FIRST_VIEWS_ANALYTIC = 64, GROWTH = 4 };
 enum { THICK_SAMPLE = 128, THIN_SAMPLE = THICK }; /* slices; those of a run's slab, if these fit */
 
 /* A slab in the middle of the volume, and some of the views. */
@@ -124,7 +125,15 @@ static tomos_status measure_write(const WriteSample *s, double *rate)
 
 /* ---- the projector -------------------------------------------------------------------------- */
 
-/* Rows of the slab, from views that are evenly spread over the scan. */
+/* Evenly spread; of views in sets a quarter turn apart, whole sets, for which there are kernels. */
+static int64_t sample_view(int64_t i, int64_t views, int64_t all)
+{
+	const int64_t turns = views % 4 == 0 && all % 4 == 0 ? 4 : 1;
+	const int64_t few = views / turns, many = all / turns;
+	return i / few * many + i % few * many / few;
+}
+
+/* Rows of the slab, from some of the views. */
 static tomos_status sample_make(Sample *s, FileRun *r, int64_t slices, int64_t views)
 {
 	const tomos_geometry *g = r->prepared->geometry;
@@ -138,7 +147,7 @@ static tomos_status sample_make(Sample *s, FileRun *r, int64_t slices, int64_t v
 	TRY(tomos_geometry_views(&s->scan, g->rows, g->columns, g->views, views));
 	s->scan->rows = slab.rows;
 	for (int64_t i = 0; i < views; i++) {
-		s->scan->views[i] = g->views[i * g->count / views];
+		s->scan->views[i] = g->views[sample_view(i, views, g->count)];
 		view_slide(&s->scan->views[i], 0, middle);
 	}
 	s->values = (double)(views * slab.rows * g->columns);
@@ -244,7 +253,8 @@ done:
 static tomos_status measure_slab(FileRun *r, int64_t slices, tomos_rates *rates)
 {
 	int64_t all = r->prepared->geometry->count;
-	for (int64_t views = min64(FIRST_VIEWS, all);; views = min64(all, GROWTH * views)) {
+	int64_t first = r->iterates ? FIRST_VIEWS : FIRST_VIEWS_ANALYTIC;
+	for (int64_t views = min64(first, all);; views = min64(all, GROWTH * views)) {
 		double taken = 0;
 		Sample s;
 		tomos_status status = sample_make(&s, r, slices, views);

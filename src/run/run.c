@@ -345,6 +345,8 @@ static tomos_status execute(FileRun *r)
 	if (status == TOMOS_OK)
 		status = run_agree(r, say_metal(r));
 	if (status == TOMOS_OK)
+		status = run_agree(r, run_collect_iterations(r));
+	if (status == TOMOS_OK)
 		status = run_agree(r, output_put_iterations(r));
 	if (status == TOMOS_OK)
 		status = run_commit(r);

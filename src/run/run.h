@@ -35,6 +35,8 @@ struct tomos_prepared {
 	tomos_axis_options axis;           /* the list it points to is the caller's: */
 	double axis_range[2];
 	bool decided;         /* the direction was searched for */
+	bool reversed;        /* the angles of `geometry` are those of the scan, negated */
+	bool assumed;         /* the axis is taken to be in the middle of the detector */
 	bool keeps_direction; /* that of the scanner's file, with a warning if rays contradict it */
 };
 

@@ -181,7 +181,7 @@ tomos_status run_identity(const FileRun *run, Identity *identity);
  * for large files is allocated meanwhile. */
 tomos_status output_begin_early(FileRun *run);
 tomos_status output_create(FileRun *run);               /* by one process, or rank 0 */
-tomos_status output_put_iterations(const FileRun *run); /* by all ranks, before the commit */
+tomos_status output_put_iterations(const FileRun *run); /* those of all ranks, by rank 0 */
 tomos_status output_put_grid(const FileRun *run);       /* with the units */
 /* Compares the output with the volume that the job names, slab by slab; the result is in the
  * report. */
@@ -219,8 +219,13 @@ Share slab_own(const FileRun *run, const Slab *slab); /* these slices */
 tomos_status run_end_all(const FileRun *run, tomos_status status);
 /* The failure of the first rank that failed, on every rank. After it, nothing is collective. */
 tomos_status run_agree(FileRun *run, tomos_status status);
+/* Whether there are slices enough for so many ranks. */
+bool run_ranks_fit(const FileRun *run, int64_t ranks);
+tomos_status run_check_ranks(const FileRun *run, int64_t ranks);
 tomos_status run_open_output(FileRun *run);
 tomos_status run_commit(FileRun *run);
+/* Brings the iterations of all slabs to rank 0. */
+tomos_status run_collect_iterations(FileRun *run);
 tomos_status run_collect_report(FileRun *run);
 /* Rejects a scan of `values` values, on this rank, if none of any rank was usable. */
 tomos_status run_check_usable(FileRun *run, int64_t values);

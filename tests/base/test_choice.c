@@ -32,6 +32,8 @@ static void test_nearest(void **state)
 	assert_string_equal(tomos_name_nearest(filters, "ram"), "ram-lak");
 	/* So does a common word. */
 	assert_string_equal(tomos_name_nearest("source-axis|energy", "axis"), "source-axis");
+	assert_string_equal(tomos_name_nearest("auto|cuda|cpu|opencl", "gpu"), "cuda");
+	assert_string_equal(tomos_name_nearest("auto|cuda|cpu|opencl", "gpu:1"), "cuda");
 	assert_string_equal(tomos_name_nearest("energy|seed", "geometry"), "");
 	char longest[200];
 	memset(longest, 'a', sizeof longest);

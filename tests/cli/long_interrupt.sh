@@ -66,6 +66,8 @@ moment() {
 	rm -rf work && mkdir -p work check
 	env --default-signal=INT "$tomos" $(words "$name") >out 2>err &
 	pid=$!
+	# Until env has restored the signal and started the program, it is ignored.
+	until [ "/proc/$pid/exe" -ef "$tomos" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
 	sleep "$(printf '%d.%03d' $((RANDOM % 4)) $((RANDOM % 1000)))"
 	begin=$(date +%s%N)
 	if ! kill -INT $pid 2>/dev/null; then

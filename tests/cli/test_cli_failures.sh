@@ -67,6 +67,7 @@ check "file that is not there" 1 info nofile.h5
 has "its message names it" err "nofile.h5"
 head -c 3000 p.h5 >short.h5
 check "truncated HDF5" 1 project short.h5 --views 4 -o x2.h5
+has "says by how much" err "it is truncated, $(stat -c %s short.h5) of $(stat -c %s p.h5) bytes are left"
 head -c 300 c.npy >short.npy
 check "truncated npy" 1 project short.npy --views 4 -o x2.h5
 has "its message names it" err "short.npy"

@@ -14,10 +14,10 @@ has "the memory" out "MiB for a rank"
 has "the bytes" out "sent 0 GB"
 has "the table" out "longest stage"
 has "the end of scaling" out "scales    up to"
-has "the lines to edit" out "wrote job.sh; its lines 10, 11, 12, 14, 15 and 16, marked EDIT"
+has "the lines to edit" out "wrote job.sh; its lines 5, 10, 11, 12, 14, 15 and 16, marked EDIT"
 there node.txt
 absent "$out"
-for line in 10 11 12 14 15 16; do
+for line in 5 10 11 12 14 15 16; do
 	if sed -n "${line}p" job.sh | grep -q "# EDIT: "; then ok "line $line"; else bad "line $line of job.sh"; fi
 done
 has "the ranks" job.sh "#SBATCH --ntasks=5"
@@ -46,6 +46,13 @@ has "what it needs" err "--ranks"
 check "too many ranks" 2 recon scan.h5 --ranks 65537 --dry-run -o v.h5
 check "no rates" 1 recon scan.h5 --ranks 2 --dry-run --rates job.sh -o v.h5
 has "which line" err "'job.sh', line 15: there is no rate 'export'"
+# What a run would reject, the plan does; FDK has ranks without slices, and says so.
+check "more ranks than pairs of slices" 2 recon scan.h5 --ranks 13 --dry-run --method sirt -o v.h5
+has "why" err "13 ranks are too many for 24 slices: sirt needs two or more on each"
+check "as many as there are pairs" 0 recon scan.h5 --ranks 12 --dry-run --method sirt -o v.h5
+if grep -qE "^ *16 " out || ! grep -qE "^ *8 " out; then bad "rows of the table"; else ok "rows of the table, as many as can be run"; fi
+check "more ranks than slices" 0 recon scan.h5 --ranks 64 --dry-run --view-groups 1 -o v.h5
+has "ranks without slices" err "40 of the 64 ranks have nothing to do"
 absent v.h5
 absent other.sh
 exit $((failures > 0))

@@ -78,17 +78,21 @@ cone="--geometry cone --source-axis 6 --source-detector 9 --pixel 0.05"
 "$tomos" project random $cone --columns 96 --rows 96 --views 96 --axis 50.4 --roll 0.8 \
 	--noise 0.01 --samples 2 -o simulated.h5 -q
 "$tomos" convert simulated.h5 cone.npy -q
-"$tomos" recon cone.npy $cone --quantity integrals --arc -360 --axis-method pairs -o cone.h5 >out
+"$tomos" recon cone.npy $cone --quantity integrals --arc -360 --axis-method pairs -o cone.h5 --report found.html >out
 grep -q "axis      column 50\.[34].*the angles are negated" out || fail "recon of a cone beam says $(cat out)"
 "$tomos" recon cone.npy $cone --quantity integrals --arc -360 --direction given -o kept.h5 >out
 grep -q "negated" out && fail "recon changes a direction that is given: $(cat out)"
-"$tomos" recon cone.npy $cone --quantity integrals --arc -360 --axis 50.4 -o set.h5 >out
+"$tomos" recon cone.npy $cone --quantity integrals --arc -360 --axis 50.4 -o set.h5 --report set.html >out
 grep -q "direction opposite to the angles.*--direction given" out || fail "recon --axis says $(cat out)"
 "$tomos" compare cone.h5 set.h5 --max 0.1 -q || fail "recon --axis does not find the direction of rotation"
+for page in found set; do
+	grep -q "angles negated" $page.html || fail "$page.html does not say that the angles are negated"
+done
 "$tomos" recon cone.npy $cone --quantity integrals --arc -360 --axis 50.4 --direction given -o kept.h5 --overwrite >out
 grep -q "direction" out && fail "recon --axis changes a direction that is given: $(cat out)"
-"$tomos" recon cone.npy $cone --quantity integrals --arc 360 --axis 50.4 -o kept.h5 --overwrite >out
+"$tomos" recon cone.npy $cone --quantity integrals --arc 360 --axis 50.4 -o kept.h5 --overwrite --report kept.html >out
 grep -q "direction" out && fail "recon --axis speaks of the right direction: $(cat out)"
+grep -q "column 50.40, as given<" kept.html || fail "the report does not say that the axis is given"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --fit --save found.json --picture both.png >out
 grep -q "roll  *0\.[789]" out || fail "center --fit says $(cat out)"
 "$tomos" recon cone.npy --quantity integrals --views-file found.json -o fitted.h5 -q
@@ -105,7 +109,23 @@ far="--geometry cone --source-axis 90 --source-detector 140 --pixel 1.2"
 "$tomos" project random $far --rows 40 --columns 64 --views 90 --swivel 7 --count 25 -o simulated.h5 --overwrite -q
 "$tomos" convert simulated.h5 far.npy -q
 "$tomos" center far.npy $far --quantity integrals --arc 360 --fit >out 2>err
-grep -q "swivel .*, or over 5.6 degrees off" out || fail "center --fit of a swivel beyond its reach says $(cat out)"
+grep -q "swivel .*, or over 5.7 degrees off" out || fail "center --fit of a swivel beyond its reach says $(cat out)"
+# $1: rotation of the detector; a fit of another geometry, which must not be written
+unfit()
+{
+	"$tomos" project random $far --rows 40 --columns 64 --views 90 --count 25 --radius 20 --noise 0.02 $1 -o simulated.h5 --overwrite -q
+	"$tomos" convert simulated.h5 far.npy --overwrite -q
+	rejected "'unfit.json' is not written" 1 center far.npy $far --quantity integrals --arc 360 --fit --save unfit.json
+	[ ! -e unfit.json ] || fail "a fit was written for $1"
+}
+unfit "--swivel 7"
+grep -q "warning: projections agree no better with what was found than before.*above 5.7 degrees" out || fail "a fit that is no better says $(cat out)"
+unfit "--roll 6.5"
+grep -q "warning: the scan has another roll than the one given.*5.7 degrees.*give --roll nearer" out || fail "a roll beyond reach says $(cat out)"
+"$tomos" project random $far --rows 40 --columns 64 --views 90 --count 25 --roll 3 --noise 2 -o simulated.h5 --overwrite -q
+"$tomos" convert simulated.h5 far.npy --overwrite -q
+"$tomos" center far.npy $far --quantity integrals --arc 360 --fit >out 2>err
+grep -q "roll .*not determined" out || fail "center --fit knows a roll from noise: $(cat out)"
 "$tomos" center noise.npy --quantity integrals --arc 360 >out 2>err
 grep -q "parallel beam assumed" err || fail "center without a geometry says $(cat err)"
 "$tomos" project ball --geometry laminography --tilt 30 --columns 32 --rows 32 --views 60 -o tilted.h5 -q

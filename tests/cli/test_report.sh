@@ -106,6 +106,11 @@ page "are those of the scan" bin.html "column 45.00, as given" "0.03 × 0.03 mm"
 check "a part of the columns" 0 recon two.npy --arc 180 --quantity integrals --pixel 0.03 --axis 45 --columns 10:90 \
 	-o c.h5 --report crop.html
 page "counted from the first" crop.html "column 45.00, as given"
+"$tomos" project ball --value 0 --geometry cone --source-axis 6 --source-detector 9 --views 30 --columns 16 --rows 8 -o none.h5 -q &&
+	"$tomos" convert none.h5 none.npy -q || exit 1
+check "nothing in the scan" 0 recon none.npy --geometry cone --source-axis 6 --source-detector 9 --pixel 1 --arc 360 \
+	--quantity integrals -o n.h5 --report none.html
+page "the axis is assumed" none.html "column 7.50, assumed in the middle of the detector"
 check "no size of the pixels" 0 recon two.npy --arc 180 --quantity integrals --axis 45 --bin 2 -o u.h5 --report unknown.html
 page "lengths in pixels" unknown.html "size not known: lengths are in pixels" "size: 2 pixels" "attenuation (1/pixel)"
 if sed 's/base64,[^"]*//g' unknown.html | grep -qw mm; then bad "millimetres of unknown pixels"; else ok "no millimetres"; fi

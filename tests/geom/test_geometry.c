@@ -122,6 +122,27 @@ static void test_vectors(void **state)
 		"view 1: u, one column step, y is nan; it must be between -1e+30 and 1e+30");
 }
 
+/* Positions of sources that are taken as directions of rays are further from the origin than unit
+ * vectors. */
+static void test_directions(void **state)
+{
+	(void)state;
+	double rows[2][12] = {
+		{0, 0.6, 0.8, 0, 0, 0, 1, 0, 0, 0, 0, 1}, {0, 1.9, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}};
+	static const double last[] = {1.9, 3, 0.4};
+	double low, high;
+	for (int i = 0; i < 3; i++)
+		for (int point = 0; point < 2; point++) {
+			tomos_geometry *scan;
+			rows[1][1] = last[i];
+			assert_int_equal(
+				tomos_geometry_vectors(&scan, 3, 5, point, rows[0], 2), TOMOS_OK);
+			assert_int_equal(tomos_geometry_doubt(scan, &low, &high), !point && i > 0);
+			tomos_geometry_free(scan);
+		}
+	assert_int_equal(tomos_geometry_doubt(NULL, &low, &high), 0);
+}
+
 /* One row of pixels from 6 numbers: the same as the 12 with z = 0 and square pixels. */
 static void test_vectors_2d(void **state)
 {
@@ -236,6 +257,6 @@ static void test_memory(void **state)
 
 #define TESTS(T) \
 	T(test_views), T(test_sizes_rejected), T(test_numbers_rejected), T(test_shapes_rejected), \
-		T(test_vectors), T(test_vectors_2d), T(test_angles_of_astra), T(test_numbers), \
-		T(test_pixel), T(test_memory)
+		T(test_vectors), T(test_directions), T(test_vectors_2d), T(test_angles_of_astra), \
+		T(test_numbers), T(test_pixel), T(test_memory)
 TEST_MAIN(TESTS, NULL, NULL)

@@ -4,21 +4,16 @@
 #include "base/base.h"
 #include "ops/cases.h"
 
-static const CpuLevel *best_level(void)
+static tomos_backend *best_level(void)
 {
-	const CpuLevel *level = NULL;
-	OK(cpu_level_choose(&level));
-	return level;
+	tomos_backend *backend;
+	OK(tomos_backend_open(&backend, "cpu"));
+	return backend;
 }
 
-static const CpuLevel *level_named(const char *name)
+static tomos_status project(tomos_backend *backend, const ProjectRequest *what)
 {
-	const CpuLevel *level = NULL;
-	setenv("TOMOS_CPU", name, 1);
-	if (cpu_level_choose(&level) != TOMOS_OK)
-		level = NULL;
-	unsetenv("TOMOS_CPU");
-	return level;
+	return backend->type->projector->apply(backend, what);
 }
 
 /* Rays whose dominant axis is `axis`, on a detector rotated in its plane and not quite square. */
@@ -88,7 +83,7 @@ static ProjectRequest request(const Problem *p, Direction direction, float *x, f
 }
 
 /* Relative difference of one direction, optimised and plain; the results are zero before. */
-static double difference(const CpuLevel *level, Problem *p, Direction direction)
+static double difference(tomos_backend *backend, Problem *p, Direction direction)
 {
 	int64_t count = direction == FORWARD ? p->pixels : p->voxels;
 	float *out[2];
@@ -97,26 +92,26 @@ static double difference(const CpuLevel *level, Problem *p, Direction direction)
 		ProjectRequest what = direction == FORWARD ? request(p, FORWARD, p->x, out[plain])
 							   : request(p, ADJOINT, out[plain], p->y);
 		p->plan.plain = plain;
-		assert_non_null(cpu_find(level, &what, "oblique"));
-		OK(cpu_project(level, &what, NULL));
+		assert_non_null(cpu_find(backend->own, &what, "oblique"));
+		OK(project(backend, &what));
 	}
 	double d = case_difference(out[0], out[1], count);
 	free(out[0]), free(out[1]);
 	return d;
 }
 
-static void compare(const CpuLevel *level, const int64_t n[3], int64_t rows, int64_t columns,
+static void compare(tomos_backend *backend, const int64_t n[3], int64_t rows, int64_t columns,
 	double pixel, int clamp)
 {
 	Case c = {.state = (uint64_t)(n[0] + 31 * clamp)};
 	for (int axis = 0; axis < 3; axis++) {
 		tomos_view views[2] = {view_along(&c, axis, pixel), view_along(&c, axis, pixel)};
 		Problem p = problem_of(&c, n, views, 2, rows, columns, clamp);
-		double forward = difference(level, &p, FORWARD);
-		double adjoint = difference(level, &p, ADJOINT);
+		double forward = difference(backend, &p, FORWARD);
+		double adjoint = difference(backend, &p, ADJOINT);
 		if (!(forward <= 2e-6 && adjoint <= 2e-6))
 			fail_msg("%s, axis %d, clamp %d: forward differs by %g, adjoint by %g",
-				level->name, axis, clamp, forward, adjoint);
+				tomos_backend_describe(backend), axis, clamp, forward, adjoint);
 		problem_free(&p);
 	}
 }
@@ -127,12 +122,13 @@ static void like_the_reference(void **state)
 	(void)state;
 	static const int64_t sizes[][3] = {{33, 20, 41}, {5, 70, 3}, {1, 1, 1}, {16, 1, 64}};
 	for (int l = 0; l < CPU_LEVELS; l++) {
-		const CpuLevel *level = level_named(cpu_levels[l]);
-		for (int i = 0; level && i < 4; i++)
+		tomos_backend *backend = open_level("cpu", cpu_levels[l]);
+		for (int i = 0; backend && i < 4; i++)
 			for (int clamp = 0; clamp < 2; clamp++) {
-				compare(level, sizes[i], 23, 75, 0.8, clamp);
-				compare(level, sizes[i], 9, 5, 3.1, clamp);
+				compare(backend, sizes[i], 23, 75, 0.8, clamp);
+				compare(backend, sizes[i], 9, 5, 3.1, clamp);
 			}
+		tomos_backend_close(backend);
 	}
 }
 
@@ -140,11 +136,12 @@ static void like_the_reference(void **state)
 static void in_pieces(void **state)
 {
 	(void)state;
-	const CpuLevel *level = best_level();
+	tomos_backend *backend = best_level();
 	const int64_t n = case_slow() ? 90 : 170;
-	compare(level, (const int64_t[]){n, n, n}, n, n, 1, 0);
-	compare(level, (const int64_t[]){20, 400, 390}, 60, 90, 5, 1);
-	compare(level, (const int64_t[]){6, 2100, 140}, 30, 41, 20, 0);
+	compare(backend, (const int64_t[]){n, n, n}, n, n, 1, 0);
+	compare(backend, (const int64_t[]){20, 400, 390}, 60, 90, 5, 1);
+	compare(backend, (const int64_t[]){6, 2100, 140}, 30, 41, 20, 0);
+	tomos_backend_close(backend);
 }
 
 /* Forward projections of the boxes add up to that of the grid; their back projections are parts of
@@ -152,7 +149,7 @@ static void in_pieces(void **state)
 static void box_by_box(void **state)
 {
 	(void)state;
-	const CpuLevel *level = best_level();
+	tomos_backend *backend = best_level();
 	Case c = {.state = 3};
 	const int64_t n[3] = {30, 26, 37};
 	for (int axis = 0; axis < 3; axis++)
@@ -164,31 +161,32 @@ static void box_by_box(void **state)
 			float *back = calloc((size_t)p.voxels, sizeof(float));
 			float *parts_back = calloc((size_t)p.voxels, sizeof(float));
 			ProjectRequest what = request(&p, FORWARD, p.x, whole);
-			OK(cpu_project(level, &what, NULL));
+			OK(project(backend, &what));
 			what = request(&p, ADJOINT, back, p.y);
-			OK(cpu_project(level, &what, NULL));
+			OK(project(backend, &what));
 			for (int64_t z = 0; z < n[2]; z += 19) {
 				what = request(&p, FORWARD, p.x + z * n[0] * n[1], halves);
 				what.box.low[2] = z;
 				what.box.high[2] = min64(z + 19, n[2]);
-				OK(cpu_project(level, &what, NULL));
+				OK(project(backend, &what));
 				what.direction = ADJOINT;
 				what.volume = parts_back + z * n[0] * n[1];
 				what.projections = p.y;
-				OK(cpu_project(level, &what, NULL));
+				OK(project(backend, &what));
 			}
 			assert_true(case_difference(whole, halves, p.pixels) < 1e-6);
 			assert_true(case_difference(back, parts_back, p.voxels) < 1e-6);
 			free(whole), free(halves), free(back), free(parts_back);
 			problem_free(&p);
 		}
+	tomos_backend_close(backend);
 }
 
 /* The kernel `oblique` rejects point sources, and rays that are too far away for its positions. */
 static void not_taken(void **state)
 {
 	(void)state;
-	const CpuLevel *level = best_level();
+	tomos_backend *backend = best_level();
 	Case c = {.state = 5};
 	tomos_view view = view_along(&c, 0, 1), far = view, point = view;
 	far.det[1] = 3e6;
@@ -197,17 +195,18 @@ static void not_taken(void **state)
 	for (int i = 0; i < 3; i++) {
 		Problem p = problem_of(&c, (const int64_t[]){9, 9, 9}, lists[i], 2, 9, 9, 0);
 		ProjectRequest what = request(&p, FORWARD, p.x, p.y);
-		assert_int_equal(cpu_find(level, &what, "oblique") != NULL, i == 0);
+		assert_int_equal(cpu_find(backend->own, &what, "oblique") != NULL, i == 0);
 		what.direction = ADJOINT;
-		assert_int_equal(cpu_find(level, &what, "oblique") != NULL, i == 0);
+		assert_int_equal(cpu_find(backend->own, &what, "oblique") != NULL, i == 0);
 		problem_free(&p);
 	}
+	tomos_backend_close(backend);
 }
 
 static void every_allocation_fails(void **state)
 {
 	(void)state;
-	const CpuLevel *level = best_level();
+	tomos_backend *backend = best_level();
 	Case c = {.state = 7};
 	for (int axis = 0; axis < 3; axis += 2)
 		for (int direction = FORWARD; direction <= ADJOINT; direction++) {
@@ -219,7 +218,7 @@ static void every_allocation_fails(void **state)
 			tomos_status status = TOMOS_NO_MEMORY;
 			for (; status != TOMOS_OK; failures++) {
 				mem_fail_nth(failures + 1);
-				status = cpu_project(level, &what, NULL);
+				status = project(backend, &what);
 				mem_fail_nth(0);
 				assert_int_equal(mem_live(), before);
 				if (status != TOMOS_OK)
@@ -228,6 +227,7 @@ static void every_allocation_fails(void **state)
 			assert_true(failures > 1);
 			problem_free(&p);
 		}
+	tomos_backend_close(backend);
 }
 
 #define TESTS(T) \

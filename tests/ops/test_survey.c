@@ -1,5 +1,5 @@
 /* Every geometry of the survey has an optimised kernel, on every instruction set of this processor
- * and on GPUs. Only the choice of the kernel is made, without data; that of CUDA kernels needs no
+ * and on GPUs, and some a certain one. Only the choice of the kernel is made, without data; that of CUDA kernels needs no
  * GPU either. */
 #include "backend/device_module.h"
 #include "ops/cases.h"
@@ -158,5 +158,73 @@ static void test_cuda(void **state)
 	none_wrong(wrong);
 }
 
-#define TESTS(T) T(test_cpu), T(test_cuda)
+/* Geometries next to conditions of kernels, at which speed once dropped to a tenth: the kernel that
+ * a GPU of compute capability 9.0 runs. */
+typedef struct {
+	const char *geometry;
+	int projector;
+	Direction direction;
+	const char *kernel;
+} Chosen;
+
+static const Chosen chosen[] = {
+	{"stack-9-between-rows", KERNEL_joseph, FORWARD, "slices_forward_resampled"},
+	{"stack-9-between-rows", KERNEL_joseph, ADJOINT, "slices_back_resampled"},
+	{"stack-9-between-rows", KERNEL_voxel, FORWARD, "slices_forward_resampled"},
+	{"stack-9-between-rows", KERNEL_voxel, ADJOINT, "slices_back_resampled"},
+	{"slice-voxel-0.5", KERNEL_voxel, FORWARD, "fan_forward"},
+	{"slice-voxel-3", KERNEL_joseph, ADJOINT, "slices_back_resampled"},
+	{"fans-high-slices", KERNEL_joseph, FORWARD, "slices_forward_resampled"},
+	{"fans-high-slices", KERNEL_joseph, ADJOINT, "slices_back_resampled"},
+	{"fans-high-slices", KERNEL_voxel, FORWARD, "slices_forward_resampled"},
+	{"fans-high-slices", KERNEL_voxel, ADJOINT, "slices_back_resampled"},
+	{"fans-11", KERNEL_joseph, FORWARD, "fan_forward"},
+	{"fans-11", KERNEL_joseph, ADJOINT, "fan_back"},
+	{"fans-11", KERNEL_voxel, ADJOINT, "fan_back"},
+	{"cone-voxel-3", KERNEL_joseph, ADJOINT, "joseph_back_circle_2"},
+	{"cone-voxel-4", KERNEL_joseph, ADJOINT, "joseph_back_circle_2"},
+};
+
+static const survey_row *row_of(const char *name)
+{
+	int count;
+	const survey_row *rows = survey_list(&count);
+	for (int i = 0; i < count; i++)
+		if (strcmp(rows[i].name, name) == 0)
+			return &rows[i];
+	fail_msg("the survey has no geometry '%s'", name);
+	return NULL;
+}
+
+static void check_choice(tomos_backend *backend, const Chosen *c)
+{
+	const KernelModel model = {.weight = WEIGHT_RAY};
+	tomos_geometry *scan;
+	tomos_grid grid;
+	Plan plan;
+	OK(survey_make(row_of(c->geometry), 1, &grid, &scan));
+	OK(plan_make(&plan, &grid, scan, &model));
+	const char *kernel = chosen_kernel(backend, &plan, c->projector, c->direction);
+	if (!kernel || strcmp(kernel, c->kernel) != 0)
+		fail_msg("%s, %s: %s instead of %s", c->geometry, directions[c->direction],
+			kernel ? kernel : "the reference kernel", c->kernel);
+	plan_free(&plan);
+	tomos_geometry_free(scan);
+}
+
+static void test_cuda_choices(void **state)
+{
+	(void)state;
+	tomos_backend backend = {.type = NULL};
+	if (module_load("cuda", &backend.type) != TOMOS_OK) {
+		print_message("skipped: there is no CUDA backend in this build\n");
+		skip();
+	}
+	setenv("TOMOS_CUDA", "90", 1);
+	for (int i = 0; i < COUNT(chosen); i++)
+		check_choice(&backend, &chosen[i]);
+	unsetenv("TOMOS_CUDA");
+}
+
+#define TESTS(T) T(test_cpu), T(test_cuda), T(test_cuda_choices)
 TEST_MAIN(TESTS, NULL, NULL)

@@ -81,6 +81,14 @@ def test_recon_without_an_axis_that_can_be_found():
         tomos.recon(nothing, HALF)
 
 
+def test_says_whether_it_is_certain():
+    axis = tomos.find_center(scan(86.4), HALF)
+    assert axis.certain and "standard error" in repr(axis) and ", certain (confidence" in repr(axis)
+    assert "certain (confidence" in axis._repr_html_()
+    nothing = tomos.find_center(np.zeros((150, 1, COLUMNS), np.float32), HALF)
+    assert not nothing.certain and ", uncertain (confidence 0.00)" in repr(nothing)
+
+
 @pytest.mark.parametrize("options, failure, message", [
     (dict(ind=3), ValueError, r"ind=3 is not one of the 2 rows of tomo \(150, 2, 160\)"),
     (dict(init=170), ValueError, "init=170 is not within columns 0 to 159"),

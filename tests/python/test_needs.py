@@ -99,6 +99,8 @@ def test_vectors_of_a_plane():
     np.testing.assert_allclose(ball.project(theirs), ball.project(ours)[..., ::-1], atol=1e-6)
     with pytest.raises(ValueError, match="6 numbers are for one row of pixels, not for 2"):
         tomos.vectors(vec, rows=2, columns=32, point_source=True)
+    with pytest.warns(UserWarning, match="lengths of 50 to 50 .*point_source=True"):
+        tomos.vectors(vec, rows=1, columns=32, point_source=False)
 
 
 def test_virtual_detector():

@@ -98,7 +98,7 @@ runs() {
 		fail "no plan"
 	grep -q "wrote job.sh" said || fail "nothing is said of the lines to edit: $(cat said)"
 	sed -i "s/^##SBATCH --partition=NAME/#SBATCH --partition=tomos/; s/^export SLURM_MPI_TYPE=pmix/export SLURM_MPI_TYPE=$type/" job.sh
-	sed -i 's/--ntasks-per-node=1$/--ntasks-per-node=2/' job.sh
+	sed -i 's/--ntasks-per-node=1 /--ntasks-per-node=2 /' job.sh
 	TOMOS_MODULES=$build timeout 300 sbatch --wait job.sh >said 2>&1 || fail "$name: the job fails: $(cat said)"
 	[ "$("$tomos" compare single.h5 volume.h5 --max 1e-6 >said && echo same)" = same ] || fail "$name: $(cat said)"
 	grep -q "^ranks     4" tomos-*.log || fail "$name: not four ranks"
@@ -113,6 +113,7 @@ if [ -e "$build/libtomos_openmpi.so" ] && srun --mpi=list 2>&1 | grep -qw pmix; 
 fi
 if [ -e "$build/libtomos_mpich.so" ] && srun --mpi=list 2>&1 | grep -qw pmi2; then
 	runs "MPICH, FDK" pmi2
+	runs "MPICH, SIRT" pmi2 --method sirt --iterations 3
 	ran=yes
 fi
 [ -n "$ran" ] || skip "SLURM was built without pmix and pmi2"

@@ -430,26 +430,30 @@ static void assert_said(const char *words)
 /* Measured once, then taken from the file: the same times. Nothing else is left. */
 static void plans_measure_once(void **state)
 {
-	static const char *const cases[][3] = {{"parallel", "fbp", "12 slabs of up to 2 slices"},
-		{"cone", "fdk", "1 slab of up to 23 slices, 17 view groups"},
-		{"cone", "sirt", "1 slab of up to 23 slices, 17 view groups"},
-		{"parallel", "cgls", "2 slabs of up to 16 slices"}};
+	static const struct {
+		const char *geometry, *method;
+		int ranks;
+		const char *slabs, *last; /* row of the table */
+	} cases[] = {{"parallel", "fbp", 17, "12 slabs of up to 2 slices", "     4096 "},
+		{"cone", "fdk", 17, "1 slab of up to 23 slices, 17 view groups", "     4096 "},
+		{"cone", "sirt", 11, "1 slab of up to 23 slices, 11 view groups", "        8 "},
+		{"parallel", "cgls", 17, "2 slabs of up to 16 slices", "     4096 "}};
 	(void)state;
 	for (int i = 0; i < COUNT(cases); i++) {
 		double first, second;
 		char path[256];
 		snprintf(path, sizeof path, "%s/plan%d.txt", scratch, i);
-		write_scan(cases[i][0]);
+		write_scan(cases[i].geometry);
 		int before = entries(scratch);
-		assert_ok(plan(cases[i][1], 17, path, &first));
+		assert_ok(plan(cases[i].method, cases[i].ranks, path, &first));
 		assert_said("rates     measured, and written to");
-		assert_said(cases[i][2]);
+		assert_said(cases[i].slabs);
 		assert_said("memory    ");
 		assert_said("bytes     read ");
-		assert_said("     4096 ");
+		assert_said(cases[i].last);
 		assert_said("scales    up to ");
 		assert_int_equal(entries(scratch), before + 1);
-		assert_ok(plan(cases[i][1], 17, path, &second));
+		assert_ok(plan(cases[i].method, cases[i].ranks, path, &second));
 		assert_said("rates     of '");
 		assert_true(first > 0);
 		assert_true(fabs(first - second) < 1e-3 * first);
@@ -463,6 +467,8 @@ static void plans_warn_and_reject(void **state)
 	write_scan("cone");
 	assert_ok(plan("fdk", 64, at("warn.txt"), &seconds));
 	assert_said("warning: 41 of the 64 ranks have nothing to do");
+	assert_fails(plan("sirt", 12, at("many.txt"), &seconds), TOMOS_BAD_VALUE,
+		"12 ranks are too many for 23 slices");
 	write_scan("parallel");
 	assert_ok(plan("fbp", 2, at("warn.txt"), &seconds));
 	assert_said("was measured with rays of kind 'cone', not 'slices'");

@@ -126,9 +126,6 @@ void cpu_model(const CpuLevel *level, char *model, size_t size);
 /* The first optimised kernel that applies and is not slower than others, or else the first that
  * applies; only the one of that name, if not NULL. NULL: there is none. */
 const CpuRow *cpu_find(const CpuLevel *level, const ProjectRequest *what, const char *name);
-/* Executes a request with the optimised kernel of that name if it applies (NULL: with any), else
- * with the first one that applies, else with the reference kernel. */
-tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, const char *wanted);
 tomos_status cpu_row(tomos_backend *backend, const Plan *plan, int kernel, int64_t ray,
 	int64_t *index, float *weight, int64_t *count);
 tomos_status cpu_pose(tomos_backend *backend, const ProjectRequest *what);

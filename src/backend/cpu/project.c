@@ -199,11 +199,6 @@ static tomos_status run(const CpuLevel *level, const ProjectRequest *what, const
 	return TOMOS_OK;
 }
 
-tomos_status cpu_project(const CpuLevel *level, const ProjectRequest *what, const char *wanted)
-{
-	return run(level, what, find_optimised(level, what, wanted));
-}
-
 static tomos_status cpu_project_request(tomos_backend *backend, const ProjectRequest *what)
 {
 	const CpuRow *optimised = find_optimised(backend->own, what, tune_wanted(backend, what));

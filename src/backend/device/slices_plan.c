@@ -8,9 +8,8 @@ static void view_thin(KernelView *k, int first, int every)
 		k->first[a] += first * k->u[a];
 		k->u[a] *= every;
 	}
-	k->column[3] -= first;
 	for (int a = 0; a < 4; a++)
-		k->column[a] /= every;
+		k->column[a] = (k->column[a] - first * k->depth[a]) / every;
 }
 
 static tomos_status slices_fill(Plan *plan, const Plan *whole, int every)

@@ -9,15 +9,45 @@ enum { BATCH = 128 / LANES }; /* voxels of a line at a time: their shares stay i
 
 /* Widths of the projected edges of voxels at x from the middle of a strip: edge[a] + x step[a],
  * times the square of depth in the middle / depth. (The coordinate is a quotient of functions that
- * are linear in the position.) The step along the strip itself is 0. */
+ * are linear in the position.) `sorted`: everywhere in the strip, the first edge is the wide box of
+ * the footprint; it is positive, and `square` the square of the narrow box, a polynomial in x. */
 typedef struct {
-	vf edge[3], step[3];
+	vf edge[3], step[3], square[3];
+	bool sorted;
 } Edges;
+
+/* Exchanges *a and *b where the mask is set. */
+static inline void exchange(vi mask, vf *a, vf *b)
+{
+	vi change = ((vi)*a ^ (vi)*b) & mask;
+	*a = (vf)((vi)*a ^ change);
+	*b = (vf)((vi)*b ^ change);
+}
+
+/* Puts the longest edge first. half: x at the end of the strip. */
+static inline void edges_sort(Edges *e, float half)
+{
+	for (int a = 1; a < 3; a++) {
+		vi longer = vf_abs(e->edge[a]) > vf_abs(e->edge[0]);
+		exchange(longer, &e->edge[0], &e->edge[a]);
+		exchange(longer, &e->step[0], &e->step[a]);
+	}
+	vi sign = (vi)e->edge[0] & INT32_MIN;
+	e->edge[0] = (vf)((vi)e->edge[0] ^ sign);
+	e->step[0] = (vf)((vi)e->step[0] ^ sign);
+	const vf *w = e->edge, *s = e->step;
+	e->square[0] = w[1] * w[1] + w[2] * w[2] + 2 * LEAST_WIDTH * LEAST_WIDTH;
+	e->square[1] = 2 * (w[1] * s[1] + w[2] * s[2]);
+	e->square[2] = s[1] * s[1] + s[2] * s[2];
+	vf least = w[0] - half * vf_abs(s[0]);
+	vf most = e->square[0] + half * (vf_abs(e->square[1]) + half * e->square[2]);
+	e->sorted = !vi_any((least <= 0) | (least * least < most));
+}
 
 /* f, at, along: the function of the voxel index, its value in the middle and per voxel; whole: the
  * number that it is relative to. */
-static inline Edges edges_of(
-	const Look *look, const Strip *s, const double f[4], vf at, vf along, vf whole, bool depth)
+static inline Edges edges_of(const Look *look, const Strip *s, const double f[4], vf at, vf along,
+	vf whole, bool depth, float half)
 {
 	Edges e;
 	for (int a = 0; a < 3; a++) {
@@ -26,12 +56,13 @@ static inline Edges edges_of(
 		e.edge[a] = (depth ? own + own * s->lean : own) - at * bend;
 		e.step[a] = depth && a > 0 ? own * s->bend - along * bend : vf_all(0);
 	}
+	edges_sort(&e, half);
 	return e;
 }
 
 /* Positions of the voxels of a strip, and the factors of the widths of their edges. */
 typedef struct {
-	vf column[BATCH], row[BATCH], weight[BATCH], scale[BATCH], row_scale[BATCH];
+	vf column[BATCH], row[BATCH], weight[BATCH], near[BATCH];
 } Spots;
 
 INLINE void spots_of(const TileView *t, const Cells *cells, const TileStrip *strip, Spots *spots,
@@ -44,9 +75,7 @@ INLINE void spots_of(const TileView *t, const Cells *cells, const TileStrip *str
 		spots->column[i] = p.column;
 		spots->row[i] = p.row;
 		spots->weight[i] = p.weight;
-		vf near = p.nearer * p.nearer;
-		spots->scale[i] = near * near;
-		spots->row_scale[i] = t->look.fans ? vf_all(1) : spots->scale[i];
+		spots->near[i] = p.nearer * p.nearer;
 	}
 }
 
@@ -63,31 +92,44 @@ static inline void spots_fill(
 }
 
 /* The footprints of a strip: for voxel i of each line, its first column and row, relative to the
- * strip, its cell, and the shares of columns and rows. Each is computed in loops of its own: the
- * operations for one voxel depend on each other, and a processor overlaps more iterations of short
- * loops. */
+ * strip, its cell, and the shares of columns and rows, those of a voxel side by side. */
 typedef struct {
 	vf column[BATCH], row[BATCH];
 	vi cell[BATCH];
-	vf across[BATCH][MOST_PIXELS], along[BATCH][MOST_PIXELS];
+	vf across[BATCH * MOST_PIXELS], along[BATCH * MOST_PIXELS];
 } Feet;
 
-/* One coordinate. */
-INLINE void shares_of(const vf *at, const vf *scale, const Edges *edges, const TileStrip *s,
-	const int pixels, vf *first, vf (*shares)[MOST_PIXELS])
+/* The trapezoid of the voxels at x, but for the factor of its width. */
+INLINE Trapezoid trapezoid_at(const Edges *e, vf x, const bool sorted)
+{
+	vf widths[3];
+	for (int a = 0; a < (sorted ? 1 : 3); a++)
+		widths[a] = e->edge[a] + x * e->step[a];
+	if (!sorted)
+		return trapezoid_of(widths);
+	return trapezoid_by(widths[0], vf_inverse(widths[0]),
+		e->square[0] + x * (e->square[1] + x * e->square[2]));
+}
+
+/* One coordinate. near: the factors of widths; depth: the roots of one over these, at x. In two
+ * loops: the operations for one voxel depend on each other, and a processor overlaps more
+ * iterations of short loops. */
+INLINE void shares_of(const vf *at, const vf *near, const vf depth[2], const Edges *edges,
+	const TileStrip *s, const int pixels, const bool sorted, vf *first, vf *shares)
 {
 	const Edges e = *edges;
+	const vf middle = depth[0], bend = depth[1];
 	Trapezoid t[BATCH];
-	vf x = vf_all(s->x0);
+	vf x = vf_all(s->x0), from[BATCH];
 	for (int64_t i = 0; i < s->count; i++, x += 1) {
-		const vf widths[3] = {
-			e.edge[0], e.edge[1] + x * e.step[1], e.edge[2] + x * e.step[2]};
-		t[i] = trapezoid_of(widths, scale[i]);
+		t[i] = trapezoid_at(&e, x, sorted);
+		vf d = middle + x * bend;
+		t[i].rate *= d * d;
+		t[i].wide *= near[i];
+		first[i] = trapezoid_first(&t[i], at[i], &from[i]);
 	}
-	for (int64_t i = 0; i < s->count; i++) {
-		first[i] = vf_floor(at[i] + 0.5F - t[i].reach);
-		trapezoid_shares(&t[i], first[i] - at[i], pixels, shares[i]);
-	}
+	for (int64_t i = 0; i < s->count; i++)
+		trapezoid_shares(&t[i], from[i], pixels, shares + i * pixels);
 }
 
 /* Voxels with no pixel on the detector are assigned to cells beside it. */
@@ -105,17 +147,38 @@ INLINE void cells_of(const Strip *strip, int64_t count, bool clipped, const int 
 	}
 }
 
-INLINE void feet_of(const TileView *t, const Cells *cells, const TileStrip *s, const Spots *spots,
-	const int columns, const int rows, Feet *f)
+/* The edges of the voxels of a strip in columns and rows. */
+static inline void feet_edges(
+	const TileView *t, const Cells *cells, const TileStrip *s, Edges edges[2])
 {
+	const Look *look = &t->look;
 	const Strip *m = &s->strip;
 	vf c = (float)cells->least[0] - m->left, r = (float)cells->least[1] - m->below;
-	Edges u = edges_of(&t->look, m, t->look.column, m->column, m->column_step, c, true);
-	shares_of(spots->column, spots->scale, &u, s, columns, f->column, f->across);
-	if (rows > 1) {
-		Edges v = edges_of(&t->look, m, t->look.row, m->row, m->row_step, r, !t->look.fans);
-		shares_of(spots->row, spots->row_scale, &v, s, rows, f->row, f->along);
-	}
+	edges[0] = edges_of(look, m, look->column, m->column, m->column_step, c, true, -s->x0);
+	if (!look->plan->model.planar)
+		edges[1] =
+			edges_of(look, m, look->row, m->row, m->row_step, r, !look->fans, -s->x0);
+}
+
+INLINE void feet_of(const TileView *t, const Cells *cells, const TileStrip *s, const Spots *spots,
+	const Edges edges[2], const int columns, const int rows, Feet *f)
+{
+	const Strip *m = &s->strip;
+	const vf depth[2] = {1 + m->lean, m->bend}, same[2] = {vf_all(1), vf_all(0)};
+	vf ones[BATCH];
+	if (edges[0].sorted)
+		shares_of(spots->column, spots->near, depth, &edges[0], s, columns, true, f->column,
+			f->across);
+	else
+		shares_of(spots->column, spots->near, depth, &edges[0], s, columns, false,
+			f->column, f->across);
+	for (int i = 0; i < BATCH && t->look.fans; i++)
+		ones[i] = vf_all(1);
+	const vf *near = t->look.fans ? ones : spots->near, *deep = t->look.fans ? same : depth;
+	if (rows > 1 && edges[1].sorted)
+		shares_of(spots->row, near, deep, &edges[1], s, rows, true, f->row, f->along);
+	else if (rows > 1)
+		shares_of(spots->row, near, deep, &edges[1], s, rows, false, f->row, f->along);
 	cells_of(m, s->count, cells->clipped, rows, f);
 }
 

@@ -41,12 +41,19 @@ INLINE void back_strip(const TileView *t, const TileStrip *s, const Spots *spots
 		vf value = {0};
 		for (int c = 0; c < columns; c += 4) {
 			vf sums[4];
-			sum_rows(t->window + c, &f->cell[i], f->along[i], width, rows, sums);
+			sum_rows(
+				t->window + c, &f->cell[i], f->along + i * rows, width, rows, sums);
 			for (int j = 0; j < 4 && c + j < columns; j++)
-				value += f->across[i][c + j] * sums[j];
+				value += f->across[i * columns + c + j] * sums[j];
 		}
 		vf_store(to, vf_load(to) + spots->weight[i] * value);
 	}
+}
+
+/* Lane number k in an order in which neighbours, which often add to the same place, are apart. */
+INLINE int apart(const int k)
+{
+	return k % (LANES / 4) * 4 + k / (LANES / 4);
 }
 
 /* Adds four columns of all rows, one voxel after the other. */
@@ -56,7 +63,8 @@ INLINE void add_rows(float *patches, const vi *cell, const vf shares[4], const v
 	quad each[LANES];
 	quads_of(shares, each);
 #pragma GCC unroll 16
-	for (int l = 0; l < LANES; l++) {
+	for (int k = 0; k < LANES; k++) {
+		const int l = apart(k);
 		float *to = patches + 2 * (int64_t)((const int32_t *)cell)[l];
 		for (int r = 0; r < rows; r++, to += 4 * width) {
 			quad sum = quad_load(to);
@@ -74,8 +82,9 @@ INLINE void forward_strip(const TileView *t, const TileStrip *s, const Spots *sp
 		for (int c = 0; c < columns; c += 4) {
 			vf shares[4] = {{0}};
 			for (int j = 0; j < 4 && c + j < columns; j++)
-				shares[j] = value * f->across[i][c + j];
-			add_rows(t->window + 4 * c, &f->cell[i], shares, f->along[i], width, rows);
+				shares[j] = value * f->across[i * columns + c + j];
+			add_rows(t->window + 4 * c, &f->cell[i], shares, f->along + i * rows, width,
+				rows);
 		}
 	}
 }
@@ -112,20 +121,32 @@ static void give_window(const TileView *t, const Cells *cells)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-INLINE void strip_by(const TileView *t, const Cells *cells, const TileStrip *s, const int columns,
-	const int rows)
+INLINE void strip_by(
+	const TileView *t, const Cells *cells, TileStrip *s, const int columns, const int rows)
 {
 	Spots spots;
 	Feet feet;
-	spots_fill(t, cells, s, &spots);
-	feet_of(t, cells, s, &spots, columns, rows, &feet);
-	if (t->what->direction == FORWARD)
-		forward_strip(t, s, &spots, &feet, window_width(cells), columns, rows);
-	else
-		back_strip(t, s, &spots, &feet, window_width(cells), columns, rows);
+	Edges edges[2];
+	feet_edges(t, cells, s, edges);
+	for (int64_t left = s->count; left > 0; left -= BATCH) {
+		s->count = min64(BATCH, left);
+		spots_fill(t, cells, s, &spots);
+		feet_of(t, cells, s, &spots, edges, columns, rows, &feet);
+		if (t->what->direction == FORWARD)
+			forward_strip(t, s, &spots, &feet, window_width(cells), columns, rows);
+		else
+			back_strip(t, s, &spots, &feet, window_width(cells), columns, rows);
+		s->x0 += BATCH;
+		s->voxels += BATCH * TILE;
+	}
 }
 
-static void project_strip(const TileView *t, const Cells *cells, const TileStrip *s)
+SEPARATE void strip_any(const TileView *t, const Cells *cells, TileStrip *s)
+{
+	strip_by(t, cells, s, cells->pixels[0], cells->pixels[1]);
+}
+
+static void project_strip(const TileView *t, const Cells *cells, TileStrip *s)
 {
 	const int columns = cells->pixels[0], rows = cells->pixels[1];
 	if (columns <= 3 && rows == 3)
@@ -137,7 +158,7 @@ static void project_strip(const TileView *t, const Cells *cells, const TileStrip
 	else if (columns <= 4 && rows == 1)
 		strip_by(t, cells, s, 4, 1);
 	else
-		strip_by(t, cells, s, columns, rows);
+		strip_any(t, cells, s);
 }
 
 static void project_block(const TileView *t, const Box *block, const Cells *cells)
@@ -149,9 +170,9 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 	for (int64_t r = 0; !forward && r < height; r++)
 		load_line(t, cells->low[1] + r, cells->low[0], width, t->window + r * width);
 	if (t->what->plan->model.planar)
-		project_strips(t, block, cells, width, 1, BATCH, project_strip);
+		project_strips(t, block, cells, width, 1, project_strip);
 	else
-		project_strips(t, block, cells, width, 0, BATCH, project_strip);
+		project_strips(t, block, cells, width, 0, project_strip);
 	if (forward)
 		give_window(t, cells);
 }

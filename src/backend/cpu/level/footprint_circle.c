@@ -17,8 +17,8 @@ INLINE void columns_of(
 		for (int c = 0; c < columns; c += 2) {
 			vf right = {0}, weight = spots->weight[i];
 			if (c + 1 < columns)
-				right = weight * f->across[i][c + 1];
-			vf_zip(weight * f->across[i][c], right, to->pairs[i][c / 2]);
+				right = weight * f->across[i * columns + c + 1];
+			vf_zip(weight * f->across[i * columns + c], right, to->pairs[i][c / 2]);
 		}
 }
 
@@ -27,9 +27,9 @@ INLINE int64_t place_of(const Feet *f, int64_t i, int l)
 	return IMAGES * (int64_t)((const int32_t *)&f->cell[i])[l];
 }
 
-INLINE float row_share(const Feet *f, int64_t i, int l, int r)
+INLINE float row_share(const Feet *f, int64_t i, int l, int r, const int rows)
 {
-	return ((const float *)&f->along[i][r])[l];
+	return ((const float *)&f->along[i * rows + r])[l];
 }
 
 /* What voxel i of lane l takes from the pixels of its footprint. */
@@ -39,9 +39,10 @@ INLINE void take_pixels(const float *window, int64_t width, const Feet *f, const
 	const float *from = window + place_of(f, i, l);
 	*sum = (Eight){0};
 	for (int c = 0; c < columns; c += 2) {
-		Eight down = row_share(f, i, l, 0) * EIGHT_FROM(from + IMAGES * c), shares;
+		Eight down = row_share(f, i, l, 0, rows) * EIGHT_FROM(from + IMAGES * c), shares;
 		for (int r = 1; r < rows; r++)
-			down += row_share(f, i, l, r) * EIGHT_FROM(from + r * width + IMAGES * c);
+			down += row_share(f, i, l, r, rows) *
+				EIGHT_FROM(from + r * width + IMAGES * c);
 		pair_quads((const float *)across->pairs[i][c / 2] + pair_place(l), &shares);
 		*sum += shares * down;
 	}
@@ -72,7 +73,7 @@ INLINE void spread_voxel(float *window, int64_t width, const Feet *f, const Colu
 		shares *= twice;
 		for (int r = 0; r < rows; r++)
 			EIGHT_AT(to + 2 * (r * width + IMAGES * c)) +=
-				row_share(f, i, l, r) * shares;
+				row_share(f, i, l, r, rows) * shares;
 	}
 }
 
@@ -109,25 +110,32 @@ static QuadWindow window_of(const Cells *cells)
 			cells->size[1] + cells->pixels[1] - 1}};
 }
 
-INLINE void strip_by(const TileView *t, const Cells *cells, const TileStrip *s, const int columns,
-	const int rows)
+INLINE void strip_by(
+	const TileView *t, const Cells *cells, TileStrip *s, const int columns, const int rows)
 {
 	Spots spots;
 	Feet feet;
 	Columns across;
+	Edges edges[2];
 	const int64_t width = IMAGES * window_of(cells).size[0];
-	spots_fill(t, cells, s, &spots);
-	feet_of(t, cells, s, &spots, columns, rows, &feet);
-	columns_of(&feet, &spots, s->count, columns, &across);
-	if (t->what->direction == FORWARD && t->steeper)
-		forward_lines(t->window, width, s, &feet, &across, columns, rows);
-	else if (t->what->direction == FORWARD)
-		forward_strip(t->window, width, s, &feet, &across, columns, rows);
-	else
-		back_strip(t->window, width, s, &feet, &across, columns, rows);
+	feet_edges(t, cells, s, edges);
+	for (int64_t left = s->count; left > 0; left -= BATCH) {
+		s->count = min64(BATCH, left);
+		spots_fill(t, cells, s, &spots);
+		feet_of(t, cells, s, &spots, edges, columns, rows, &feet);
+		columns_of(&feet, &spots, s->count, columns, &across);
+		if (t->what->direction == FORWARD && t->steeper)
+			forward_lines(t->window, width, s, &feet, &across, columns, rows);
+		else if (t->what->direction == FORWARD)
+			forward_strip(t->window, width, s, &feet, &across, columns, rows);
+		else
+			back_strip(t->window, width, s, &feet, &across, columns, rows);
+		s->x0 += BATCH;
+		s->voxels += BATCH * TILE * IMAGES;
+	}
 }
 
-static void project_strip(const TileView *t, const Cells *cells, const TileStrip *s)
+static void project_strip(const TileView *t, const Cells *cells, TileStrip *s)
 {
 	const int columns = cells->pixels[0], rows = cells->pixels[1];
 	if (columns <= 4 && rows == 3)
@@ -142,7 +150,7 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 {
 	const QuadWindow window = window_of(cells);
 	window_begin(t, &window);
-	project_strips(t, block, cells, window.size[0], 0, BATCH, project_strip);
+	project_strips(t, block, cells, window.size[0], 0, project_strip);
 	window_end(t, &window);
 }
 

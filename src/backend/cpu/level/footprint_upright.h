@@ -79,10 +79,10 @@ static inline void sight_rows(
 	s->below = s->rows / 2 + 1;
 }
 
-/* Trapezoids of LANES columns from voxel `at` on, in detector columns: the first one, and its
- * distance from the centre. Clears the lanes of `near` whose position no detector has. */
+/* Trapezoids of LANES columns from voxel `at` on, in detector columns: the first one, and
+ * where its upper edge is. Clears the lanes of `near` whose position no detector has. */
 static inline Trapezoid sight_columns(
-	const KernelView *k, const double at[3], vi *near, vi *first, vf *away)
+	const KernelView *k, const double at[3], vi *near, vi *first, vf *from)
 {
 	const double *d = k->depth, *f = k->column;
 	Doubles depth = doubles_line(d[0] * at[0] + d[1] * at[1] + d[3], d[0]);
@@ -91,13 +91,12 @@ static inline Trapezoid sight_columns(
 		centre.half[h] /= depth.half[h];
 	vf place = doubles_float(&centre), rate = 1 / doubles_float(&depth), fraction;
 	vi whole = doubles_round(&centre, &fraction);
-	const vf edges[3] = {
-		(float)f[0] - place * (float)d[0], (float)f[1] - place * (float)d[1], vf_all(0)};
-	Trapezoid t = trapezoid_of(edges, rate * rate);
-	vf start = vf_floor(fraction + 0.5F - t.reach);
+	const vf edges[3] = {((float)f[0] - place * (float)d[0]) * rate,
+		((float)f[1] - place * (float)d[1]) * rate, vf_all(0)};
+	Trapezoid t = trapezoid_of(edges);
+	vf start = trapezoid_first(&t, fraction, from);
 	*near = (rate > 0) & (vf_abs(place) < (float)MOST_PLACE);
 	*first = (vi)((vu)whole + (vu)vf_truncate(start)); /* lanes without a voxel may wrap */
-	*away = start - fraction;
 	return t;
 }
 
@@ -105,17 +104,18 @@ static inline Trapezoid sight_columns(
 static inline void sights_of(
 	const Plan *plan, const KernelView *k, const double at[3], int64_t tall, Sight *sights)
 {
-	vf shares[MOST_PIXELS], away;
+	vf shares[MOST_PIXELS], from;
 	vi near, first;
-	Trapezoid t = sight_columns(k, at, &near, &first, &away);
-	vi fits = t.reach <= 0.5F * (float)(MOST_PIXELS - 1);
-	trapezoid_shares(&t, away, MOST_PIXELS, shares);
+	Trapezoid t = sight_columns(k, at, &near, &first, &from);
+	vf base = 2 * t.reach * t.wide;
+	vi fits = base <= (float)(MOST_PIXELS - 1);
+	trapezoid_shares(&t, from, MOST_PIXELS, shares);
 	for (int l = 0; l < LANES; l++) {
 		Sight *s = &sights[l];
 		double here[3] = {at[0] + l, at[1], at[2]};
 		double depth = k->depth[0] * here[0] + k->depth[1] * here[1] + k->depth[3];
 		s->column = near[l] ? first[l] : -MOST_PLACE;
-		s->columns = fits[l] ? (int)ceilf(2 * t.reach[l]) + 1 : 0;
+		s->columns = fits[l] ? (int)ceilf(base[l]) + 1 : 0;
 		s->fits = fits[l];
 		float weight = sight_weight(s, plan, k, here, depth);
 		for (int i = 0; i < MOST_PIXELS; i++)
@@ -149,19 +149,14 @@ INLINE vi sight_shares(const Sight *s, const Lanes *lanes, int64_t p, int64_t n,
 	vf fraction, at = (float)n + vf_lane();
 	vi whole = lanes_at(lanes, p, &fraction);
 	vf x = s->x[0] + at * s->x[1], y = s->y[0] + at * s->y[1], z = vf_all(s->z);
-	Trapezoid t = {.rate = vf_all(s->rate)};
-	if (s->upright) { /* the vertical edge projects to the wider box */
-		vf square = x * x + (y * y + LEAST_WIDTH * LEAST_WIDTH);
-		vf inverse = vf_inverse_root(square);
-		t.narrow = square * inverse;
-		t.curve = 0.5F * t.rate * inverse;
-		t.reach = 0.5F * (z + t.narrow);
-	} else {
-		const vf edges[3] = {x, y, z};
-		t = trapezoid_of(edges, vf_all(1));
-	}
-	vf start = vf_floor(fraction + 0.5F - t.reach);
-	trapezoid_shares(&t, start - fraction, rows, shares);
+	const vf edges[3] = {x, y, z};
+	Trapezoid t;
+	if (s->upright) /* the vertical edge projects to the wider box */
+		t = trapezoid_by(z, vf_all(s->rate), x * x + (y * y + LEAST_WIDTH * LEAST_WIDTH));
+	else
+		t = trapezoid_of(edges);
+	vf from, start = trapezoid_first(&t, fraction, &from);
+	trapezoid_shares(&t, from, rows, shares);
 	vf away = at * s->dz - s->nearest;
 	*scale = distance ? vf_root(s->near2 + away * away) : vf_all(1);
 	return whole + vf_truncate(start);

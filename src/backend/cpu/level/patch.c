@@ -126,7 +126,7 @@ static void forward_strip_planar(const Hits *hits, float *cells, int64_t count, 
 	}
 }
 
-INLINE void project_strip(const TileView *t, const Cells *cells, const TileStrip *s)
+INLINE void project_strip(const TileView *t, const Cells *cells, TileStrip *s)
 {
 	Hits hits;
 	strip_hit(t, cells, s, &hits);
@@ -136,7 +136,7 @@ INLINE void project_strip(const TileView *t, const Cells *cells, const TileStrip
 		back_strip(&hits, t->window, s->count, s->voxels);
 }
 
-INLINE void project_strip_planar(const TileView *t, const Cells *cells, const TileStrip *s)
+INLINE void project_strip_planar(const TileView *t, const Cells *cells, TileStrip *s)
 {
 	Hits hits;
 	const PlaceKind kind = place_kind(&t->look, cells);
@@ -179,7 +179,7 @@ static void project_planar(const TileView *t, const Box *block, const Cells *cel
 		memset(t->window, 0, (size_t)(2 * (cells->size[0] + LANES)) * sizeof(float));
 	else
 		load_planar(t, cells);
-	project_strips(t, block, cells, 0, 1, SPAN, project_strip_planar);
+	project_strips(t, block, cells, 0, 1, project_strip_planar);
 	if (forward)
 		give_planar(t, cells);
 }
@@ -196,7 +196,7 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 		memset(t->window, 0, (size_t)(4 * (many + LANES)) * sizeof(float));
 	else
 		load_window(t, cells);
-	project_strips(t, block, cells, cells->size[0], 0, SPAN, project_strip);
+	project_strips(t, block, cells, cells->size[0], 0, project_strip);
 	if (forward)
 		give_window(t, cells);
 }

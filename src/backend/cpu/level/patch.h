@@ -7,9 +7,6 @@
 
 bool LEVEL(patch_applies)(const ProjectRequest *what);
 
-/* Loops in functions of their own: their registers then do not depend on what is around them. */
-#define SEPARATE static __attribute__((noinline))
-
 /* Where the voxels of a strip project to: twice the place of the cell in the window, in the lower
  * 16 bits, columns and rows from the middle of the cell, and the weight of the view. */
 typedef struct {

@@ -112,7 +112,7 @@ SEPARATE void forward_lines(const Hits *hits, const Shares *shares, float *windo
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-INLINE void project_strip(const TileView *t, const Cells *cells, const TileStrip *s)
+INLINE void project_strip(const TileView *t, const Cells *cells, TileStrip *s)
 {
 	Hits hits;
 	Shares shares;
@@ -132,7 +132,7 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 	const QuadWindow window = {
 		{cells->low[0], cells->low[1]}, {cells->size[0] + 1, cells->size[1] + 1}};
 	window_begin(t, &window);
-	project_strips(t, block, cells, window.size[0], 0, SPAN, project_strip);
+	project_strips(t, block, cells, window.size[0], 0, project_strip);
 	window_end(t, &window);
 }
 

@@ -7,7 +7,7 @@
  * (kernel/pose.h) are sums over them. In a single slice with in-slice rays, a ray has two voxels
  * instead of four.
  */
-#include <stdatomic.h>
+#include "base/team.h"
 #include "backend/cpu/level/ray_parts.h"
 #include "backend/cpu/level/ray_window.h"
 
@@ -16,6 +16,7 @@ enum {
 	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* 3.3 MB */
 	SLACK = BESIDE + 3 + 2 * WINDOW, /* floats that windows read before and after `single` */
 	SINGLE_FLOATS = PLANES * (BESIDE + 3) * (BESIDE + 3) + 2 * SLACK,
+	CLEARED = 1 << 14, /* floats of `single` that a task clears */
 };
 static const int64_t part_size[3] = {PLANES, BESIDE, BESIDE}, planar_size[3] = {32, 1, 256};
 
@@ -222,25 +223,38 @@ static void forward_axis(Forward *f, const ProjectRequest *what, int axis)
 			}
 }
 
+#if defined TOMOS_LEVEL_avx512
+/* Windows read beyond the ends of what is copied. */
+static void clear_single(void *user, int64_t index)
+{
+	const Forward *f = user;
+	const int64_t first = index * CLEARED, end = min64(first + CLEARED, SINGLE_FLOATS);
+	memset(f->single - SLACK + first, 0, (size_t)(end - first) * sizeof *f->single);
+}
+#endif
+
+static int64_t forward_floats(const ProjectRequest *what)
+{
+	return PART_FLOATS + SINGLE_FLOATS +
+	       what->count * (int64_t)(sizeof(Window) / sizeof(float));
+}
+
 static tomos_status forward(const ProjectRequest *what, bool pose)
 {
-	tomos_status status;
 	Forward f = {.pose = pose};
-	float *single = NULL;
-	TRY_OR_DONE(mem_alloc(&f.copy, PART_FLOATS, sizeof *f.copy, "a part of the volume"));
-	TRY_OR_DONE(mem_alloc(&f.windows, what->count, sizeof *f.windows, "windows of the views"));
+	float *scratch;
+	TRY(scratch_take(&scratch, forward_floats(what), "a part of the volume"));
+	f.copy = scratch;
+	f.windows = (Window *)(void *)(scratch + PART_FLOATS);
 #if defined TOMOS_LEVEL_avx512
-	TRY_OR_DONE(mem_zeroed(&single, SINGLE_FLOATS, sizeof *single, "a part of the volume"));
-	f.single = single + SLACK;
+	f.single = (float *)(f.windows + what->count) + SLACK;
+	parallel_for(parts(SINGLE_FLOATS, CLEARED), clear_single, &f);
 #endif
 	for (int axis = 0; axis < 3; axis++)
 		if (axis_used(what, axis))
 			forward_axis(&f, what, axis);
-done:
-	mem_free(single);
-	mem_free(f.copy);
-	mem_free(f.windows);
-	return status;
+	scratch_give(scratch);
+	return TOMOS_OK;
 }
 
 static tomos_status ray_forward(const ProjectRequest *what)
@@ -338,13 +352,14 @@ static void give_part(const RayPart *part, const float *copy)
 typedef struct {
 	RayPart whole;
 	float *copies; /* one for each thread */
-	int64_t tiles;
-	_Atomic int64_t next;
 } Back;
 
-static void back_tile(const RayPart *whole, int64_t index, float *copy)
+static void back_tile(void *user, int64_t index)
 {
+	const Back *back = user;
+	const RayPart *whole = &back->whole;
 	const ProjectRequest *what = whole->what;
+	float *copy = back->copies + thread_number() * (int64_t)PART_FLOATS;
 	int64_t at[3];
 	for (int i = 2; i >= 0; i--) {
 		int64_t many = parts(whole->n[i], sub_size(whole, i));
@@ -363,27 +378,27 @@ static void back_tile(const RayPart *whole, int64_t index, float *copy)
 	give_part(&part, copy);
 }
 
-static void back_some(void *user, int64_t slot)
+/* Each process has copies of its own. */
+static int64_t back_floats(const ProjectRequest *what)
 {
-	Back *back = user;
-	for (int64_t i; (i = atomic_fetch_add(&back->next, 1)) < back->tiles;)
-		back_tile(&back->whole, i, back->copies + slot * PART_FLOATS);
+	(void)what;
+	return 1;
 }
 
 static tomos_status ray_back(const ProjectRequest *what)
 {
-	int64_t threads = tomos_threads();
+	const int threads = tomos_threads();
 	Back back = {.copies = NULL};
-	TRY(mem_alloc(&back.copies, threads * PART_FLOATS, sizeof(float), "parts of the volume"));
+	TRY(mem_alloc(&back.copies, (int64_t)threads * PART_FLOATS, sizeof(float),
+		"parts of the volume"));
 	for (int axis = 0; axis < 3; axis++) {
 		if (!axis_used(what, axis))
 			continue;
 		back.whole = ray_part(what, axis, &what->box, what->plan->model.planar);
-		back.tiles = 1;
+		int64_t tiles = 1;
 		for (int i = 0; i < 3; i++)
-			back.tiles *= parts(back.whole.n[i], sub_size(&back.whole, i));
-		atomic_store(&back.next, 0);
-		parallel_for(min64(threads, back.tiles), back_some, &back);
+			tiles *= parts(back.whole.n[i], sub_size(&back.whole, i));
+		parallel_numbered(tiles, threads, back_tile, &back);
 	}
 	mem_free(back.copies);
 	return TOMOS_OK;
@@ -393,4 +408,5 @@ const CpuKernel LEVEL(cpu_ray) = {
 	.applies = LEVEL(ray_applies),
 	.run = {ray_forward, ray_back},
 	.slower = ray_slower,
+	.team_floats = {forward_floats, back_floats},
 };

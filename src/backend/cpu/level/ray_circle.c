@@ -4,7 +4,7 @@
  * positions in all planes are computed first. Then each ray is followed by itself, with the quads
  * of two neighbouring voxels as vectors of eight floats.
  */
-#include <stdatomic.h>
+#include "base/team.h"
 #include "backend/cpu/level/circle.h"
 #include "backend/cpu/level/ray_parts.h"
 
@@ -12,6 +12,7 @@ enum {
 	DEEP = PLANES / 2, /* planes of a part */
 	BESIDE = 64,       /* rows of a part, and voxels of a row */
 	LINE = 16,         /* floats of a cache line */
+	SOME_VIEWS = 64,   /* whose windows are found by one task */
 	PART_FLOATS = IMAGES * DEEP * (BESIDE + 3) * (BESIDE + 3), /* 0.9 MB */
 };
 
@@ -139,11 +140,18 @@ static __attribute__((noinline)) void sum_path(const RayPart *part, const float 
 /* ---- forward --------------------------------------------------------------------------------- */
 
 typedef struct {
-	Circle circle;
 	RayPart part;
-	int64_t bands;
 	float *copy;
 	Window *windows; /* of the part in each view */
+} Copied;
+
+/* While rays are followed through one part, the next is copied, so that threads wait for each other
+ * once for each part. */
+typedef struct {
+	Circle circle;
+	Copied now, next;
+	int64_t bands;
+	int64_t rows, fills; /* tasks for the next part: rows of its copy, and all */
 } Forward;
 
 /* The rows of the four views that have the rays of row `row` of a view. */
@@ -171,8 +179,9 @@ static void forward_rays(
 	Path path;
 	quad each[LANES] = {{0}};
 	vf sums[IMAGES];
-	path_of(&f->part, planes, rays, &path);
-	sum_path(&f->part, f->copy + row->from * f->part.plane, planes, &path, count, each);
+	path_of(&f->now.part, planes, rays, &path);
+	sum_path(&f->now.part, f->now.copy + row->from * f->now.part.plane, planes, &path, count,
+		each);
 	quads_split(each, sums);
 	for (int k = 0; k < IMAGES; k++)
 		vf_add_some(images[k] + rays->column, count, rays->step * sums[k]);
@@ -180,17 +189,17 @@ static void forward_rays(
 
 static void forward_side(const Forward *f, int64_t view, const Window *window, int side)
 {
-	const ProjectRequest *what = f->part.what;
+	const ProjectRequest *what = f->now.part.what;
 	for (int64_t r = window->low[1]; r < window->high[1]; r++) {
-		RayRow row = ray_row(&f->part, &what->plan->views[view], r, side);
+		RayRow row = ray_row(&f->now.part, &what->plan->views[view], r, side);
 		int64_t first = window->low[0], end = window->high[0];
 		float *images[IMAGES];
-		ray_clip(&f->part, &row, &first, &end);
+		ray_clip(&f->now.part, &row, &first, &end);
 		image_rows(what, &f->circle, view, r, images);
 		rows_prefetch(images, first, end);
 		while (first < end) {
 			Rays rays[TOGETHER];
-			int many = rays_some(&f->part, &row, &first, LANES, 1, end, end, rays);
+			int many = rays_some(&f->now.part, &row, &first, LANES, 1, end, end, rays);
 			for (int i = 0; i < many; i++)
 				forward_rays(f, &row, &rays[i], end, images);
 		}
@@ -198,67 +207,92 @@ static void forward_side(const Forward *f, int64_t view, const Window *window, i
 }
 
 /* One band of the four views of a set, each with its images. */
-static void forward_band(void *user, int64_t index)
+static void forward_band(const Forward *f, int64_t index)
 {
-	const Forward *f = user;
-	const ProjectRequest *what = f->part.what;
+	const ProjectRequest *what = f->now.part.what;
 	for (int k = 0; k < IMAGES; k++) {
 		const int64_t view = index / f->bands + k * f->circle.views;
-		Window window = f->windows[view];
+		Window window = f->now.windows[view];
 		window.low[1] = max64(window.low[1], index % f->bands * BAND);
 		window.high[1] = min64(window.high[1], (index % f->bands + 1) * BAND);
 		for (int side = -1; side <= 1; side += 2)
-			if (window_has(&f->part, &what->plan->views[view], &window, side))
+			if (window_has(&f->now.part, &what->plan->views[view], &window, side))
 				forward_side(f, view, &window, side);
 	}
 }
 
-static void find_window(void *user, int64_t view)
+static void find_windows(const Forward *f, int64_t some)
 {
-	const Forward *f = user;
-	f->windows[view] = part_window(&f->part, view);
+	const RayPart *part = &f->next.part;
+	const int64_t end = min64((some + 1) * SOME_VIEWS, part->what->count);
+	for (int64_t view = some * SOME_VIEWS; view < end; view++)
+		f->next.windows[view] = part_window(part, view);
 }
 
-static void fill_rows(void *user, int64_t index)
+static void fill_row(const Forward *f, int64_t index)
 {
-	const Forward *f = user;
-	const RayPart *part = &f->part;
+	const RayPart *part = &f->next.part;
+	float *copy = f->next.copy;
 	int64_t stride[3], at = part_strides(part, stride), row = index - 1;
 	const int a = part->axes[1];
 	Box box = part->box;
-	memset(f->copy + index * part->row, 0, (size_t)part->row * sizeof *f->copy);
+	memset(copy + index * part->row, 0, (size_t)part->row * sizeof *copy);
 	if (row < 0 || row >= part->n[1])
 		return;
 	box.low[a] += row;
 	box.high[a] = box.low[a] + 1;
-	LEVEL(circle_take)(part->what, &f->circle, &box, f->copy + at + row * part->row, stride);
+	LEVEL(circle_take)(part->what, &f->circle, &box, copy + at + row * part->row, stride);
+}
+
+static void forward_task(void *user, int64_t index)
+{
+	const Forward *f = user;
+	if (index < f->rows)
+		fill_row(f, index);
+	else if (index < f->fills)
+		find_windows(f, index - f->rows);
+	else
+		forward_band(f, index - f->fills);
 }
 
 static void forward_axis(Forward *f, const ProjectRequest *what, int axis)
 {
 	const RayPart whole = circle_part(what, axis, &f->circle.box);
-	for (int64_t i = 0; i < part_count(&whole) && !cancel_seen(); i++) {
-		f->part = part_at(&whole, i);
-		parallel_for(f->part.n[1] + 3, fill_rows, f);
-		parallel_for(what->count, find_window, f);
-		parallel_for(f->circle.views * f->bands, forward_band, f);
+	const int64_t count = part_count(&whole);
+	for (int64_t i = 0; i <= count && !cancel_seen(); i++) {
+		f->rows = f->fills = 0;
+		if (i < count) {
+			f->next.part = part_at(&whole, i);
+			f->rows = f->next.part.n[1] + 3;
+			f->fills = f->rows + parts(what->count, SOME_VIEWS);
+		}
+		parallel_for(f->fills + (i > 0 ? f->circle.views * f->bands : 0), forward_task, f);
+		const Copied filled = f->next;
+		f->next = f->now;
+		f->now = filled;
 	}
+}
+
+static int64_t forward_floats(const ProjectRequest *what)
+{
+	return 2 * (PART_FLOATS + what->count * (int64_t)(sizeof(Window) / sizeof(float)));
 }
 
 static tomos_status ray_circle_forward(const ProjectRequest *what)
 {
-	tomos_status status;
 	Forward f = {.bands = parts(what->plan->model.rows, BAND)};
+	float *scratch;
 	circle_of(what, &f.circle);
-	TRY_OR_DONE(mem_alloc(&f.copy, PART_FLOATS, sizeof *f.copy, "a part of the volume"));
-	TRY_OR_DONE(mem_alloc(&f.windows, what->count, sizeof *f.windows, "windows of the views"));
+	TRY(scratch_take(&scratch, forward_floats(what), "parts of the volume"));
+	f.now.copy = scratch;
+	f.next.copy = scratch + PART_FLOATS;
+	f.now.windows = (Window *)(void *)(scratch + 2 * PART_FLOATS);
+	f.next.windows = f.now.windows + what->count;
 	for (int axis = 0; axis < 3; axis++)
 		if (axis_used(what, axis))
 			forward_axis(&f, what, axis);
-done:
-	mem_free(f.copy);
-	mem_free(f.windows);
-	return status;
+	scratch_give(scratch);
+	return TOMOS_OK;
 }
 
 /* ---- adjoint --------------------------------------------------------------------------------- */
@@ -292,8 +326,6 @@ typedef struct {
 	Circle circle;
 	RayPart whole;
 	float *copies; /* one for each thread */
-	int64_t tiles;
-	_Atomic int64_t next;
 } Back;
 
 /* The pixels of some rays in the four views, times their steps. */
@@ -344,9 +376,11 @@ static void spread_side(const Back *back, const RayPart *part, int64_t view, con
 	}
 }
 
-static void back_tile(const Back *back, int64_t index, float *copy)
+static void back_tile(void *user, int64_t index)
 {
+	const Back *back = user;
 	const ProjectRequest *what = back->what;
+	float *copy = back->copies + thread_number() * (int64_t)PART_FLOATS;
 	const RayPart part = part_at(&back->whole, index);
 	int64_t stride[3], at = part_strides(&part, stride);
 	memset(copy, 0, (size_t)((part.n[1] + 3) * part.row) * sizeof *copy);
@@ -359,26 +393,25 @@ static void back_tile(const Back *back, int64_t index, float *copy)
 	LEVEL(circle_give)(what, &back->circle, &part.box, copy + at, stride);
 }
 
-static void back_some(void *user, int64_t slot)
+/* Each process has copies of its own. */
+static int64_t back_floats(const ProjectRequest *what)
 {
-	Back *back = user;
-	for (int64_t i; (i = atomic_fetch_add(&back->next, 1)) < back->tiles;)
-		back_tile(back, i, back->copies + slot * PART_FLOATS);
+	(void)what;
+	return 1;
 }
 
 static tomos_status ray_circle_back(const ProjectRequest *what)
 {
-	int64_t threads = tomos_threads();
+	const int threads = tomos_threads();
 	Back back = {.what = what};
 	circle_of(what, &back.circle);
-	TRY(mem_alloc(&back.copies, threads * PART_FLOATS, sizeof(float), "parts of the volume"));
+	TRY(mem_alloc(&back.copies, (int64_t)threads * PART_FLOATS, sizeof(float),
+		"parts of the volume"));
 	for (int axis = 0; axis < 3; axis++) {
 		if (!axis_used(what, axis))
 			continue;
 		back.whole = circle_part(what, axis, &back.circle.box);
-		back.tiles = part_count(&back.whole);
-		atomic_store(&back.next, 0);
-		parallel_for(min64(threads, back.tiles), back_some, &back);
+		parallel_numbered(part_count(&back.whole), threads, back_tile, &back);
 	}
 	mem_free(back.copies);
 	return TOMOS_OK;
@@ -387,4 +420,5 @@ static tomos_status ray_circle_back(const ProjectRequest *what)
 const CpuKernel LEVEL(cpu_ray_circle) = {
 	.applies = ray_circle_applies,
 	.run = {ray_circle_forward, ray_circle_back},
+	.team_floats = {forward_floats, back_floats},
 };

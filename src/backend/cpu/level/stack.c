@@ -38,7 +38,7 @@ static Trapezoid trapezoid_in(const Stack *s, const KernelView *k)
 {
 	const vf edges[3] = {
 		vf_all((float)k->column[s->f.p]), vf_all((float)k->column[s->f.q]), vf_all(0)};
-	return trapezoid_of(edges, vf_all(1));
+	return trapezoid_of(edges);
 }
 
 /* Number of samples strictly inside a hat of half width 1 / pitch, at least 2. The tolerance

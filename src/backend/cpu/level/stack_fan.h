@@ -116,7 +116,7 @@ INLINE void fan_entries_footprint(
 	vf column = vi_float(whole) + hits.fraction, edges[3] = {{0}};
 	for (int a = 0; a < 2; a++)
 		edges[a] = ((float)k->column[a] - column * (float)k->depth[a]) * hits.nearer;
-	Trapezoid trapezoid = trapezoid_of(edges, vf_all(1));
+	Trapezoid trapezoid = trapezoid_of(edges);
 	vf weight = fan_weights(plan, k, &hits, x, y);
 	vf low = vf_floor(hits.fraction - (float)s->reach) + 1, away = low - hits.fraction;
 	entries_at(e, term, whole + vf_truncate(low), (int32_t)plan->model.columns, taps,
@@ -253,7 +253,7 @@ INLINE void fan_entries_rays(Entries *e, int term, const Stack *s, const KernelV
 		if (footprint) {
 			const vf edges[3] = {(rate - c * r->bend) * nearer,
 				(vf_load(r->next) - c * r->bow) * nearer, {0}};
-			const Trapezoid trapezoid = trapezoid_of(edges, vf_all(1));
+			const Trapezoid trapezoid = trapezoid_of(edges);
 			weight = trapezoid_share(&trapezoid, c);
 		}
 		vf_store(e->weight[term][t],

@@ -11,6 +11,9 @@
 #include "backend/cpu/level/circle.h"
 #include "backend/cpu/level/strip.h"
 
+/* Loops in functions of their own: their registers then do not depend on what is around them. */
+#define SEPARATE static __attribute__((noinline))
+
 typedef float TileVoxels[TILE][TILE][TILE]; /* [z][x][y], or [z][y][x] */
 
 /* A tile in one view. The window has the layout that the kernel gives it. On circles, a voxel is a
@@ -41,7 +44,8 @@ typedef struct {
 	float x0, *voxels;
 } TileStrip;
 
-typedef void (*StripKernel)(const TileView *t, const Cells *cells, const TileStrip *s);
+/* Projects a strip; it may change what is in it. */
+typedef void (*StripKernel)(const TileView *t, const Cells *cells, TileStrip *s);
 
 /* The strips from voxel `at` of a block on, each at a distance of `pace` from the one before, with
  * their middles at x. All are set up before they are used, since each takes a chain of operations.
@@ -68,7 +72,7 @@ INLINE int64_t row_strips(const TileView *t, const Box *block, const Cells *cell
 }
 
 INLINE void project_row(const TileView *t, const Box *block, const Cells *cells, int64_t width,
-	const int64_t at[3], const int64_t pace[3], const int batch, const StripKernel kernel)
+	const int64_t at[3], const int64_t pace[3], const StripKernel kernel)
 {
 	const int64_t *origin = t->tile.low;
 	const int64_t count = min64(cells->span, block->high[0] - at[0]);
@@ -80,20 +84,18 @@ INLINE void project_row(const TileView *t, const Box *block, const Cells *cells,
 		const int64_t y = at[1] + i * pace[1] - origin[1],
 			      z = at[2] + i * pace[2] - origin[2];
 		const int64_t per = t->circle ? IMAGES : 1;
+		const int64_t line = (t->look.swapped * TILE + z) * TILE + at[0] - origin[0];
 		s[i].x0 = -0.5F * (float)(count - 1);
-		for (int64_t j = 0; j < count; j += batch, s[i].x0 += (float)batch) {
-			s[i].count = min64(batch, count - j);
-			const int64_t line = (t->look.swapped * TILE + z) * TILE + at[0] + j;
-			s[i].voxels = t->voxels + per * ((line - origin[0]) * TILE + y);
-			kernel(t, cells, &s[i]);
-		}
+		s[i].count = count;
+		s[i].voxels = t->voxels + per * (line * TILE + y);
+		kernel(t, cells, &s[i]);
 	}
 }
 
-/* All strips of a block, `batch` voxels of each line at a time. `flat`: the block is one slice, so
- * that strips beside each other are set up together, instead of those above each other. */
+/* All strips of a block. `flat`: the block is one slice, so that strips beside each other are set up
+ * together, instead of those above each other. */
 INLINE void project_strips(const TileView *t, const Box *block, const Cells *cells, int64_t width,
-	const int flat, const int batch, const StripKernel kernel)
+	const int flat, const StripKernel kernel)
 {
 	const int64_t pace[3] = {0, flat ? LANES : 0, flat ? 0 : 1};
 	const int64_t lines = flat ? LANES * LANES : LANES;
@@ -101,7 +103,7 @@ INLINE void project_strips(const TileView *t, const Box *block, const Cells *cel
 	for (at[2] = block->low[2]; at[2] < block->high[2]; at[2] += LANES)
 		for (at[1] = block->low[1]; at[1] < block->high[1]; at[1] += lines)
 			for (at[0] = block->low[0]; at[0] < block->high[0]; at[0] += cells->span)
-				project_row(t, block, cells, width, at, pace, batch, kernel);
+				project_row(t, block, cells, width, at, pace, kernel);
 }
 
 static inline float *view_row(const TileView *t, int64_t view, int64_t row)

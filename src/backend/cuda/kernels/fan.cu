@@ -3,7 +3,7 @@
 #include "backend/cuda/kernels/fan_scatter.h"
 #include "backend/cuda/kernels/fans_forward.h"
 
-enum { TAPS = 6, ENOUGH_THREADS = 1 << 20, LEAST_SLICES = 16 };
+enum { TAPS = 6, ENOUGH_THREADS = 1 << 20, LEAST_SLICES = 16 /* of a stack */ };
 static const int taps_of[TAPS] = {2, 3, 4, 6, 10, 18};
 
 typedef struct {
@@ -103,16 +103,30 @@ static double parabola_error(const KernelGrid *grid, const KernelView *k)
 	return 0.055 * pow(wide / far, 3);
 }
 
-/* Whether the rays are fans from outside the volume; chooses weights and taps. */
+static bool is_fan(const ProjectRequest *what)
+{
+	const int source = what->plan->rays.source;
+	return source == TOMOS_FAN_PER_ROW || (source == TOMOS_POINT && what->plan->model.planar);
+}
+
+/* Parallel rays, forward: more pixels project between two columns than other kernels gather. */
+static bool is_parallel(const ProjectRequest *what)
+{
+	HatSlices slices;
+	return what->kernel == KERNEL_voxel && what->direction == FORWARD &&
+	       hat_find(what, &slices) && !hat_slices(what, &slices);
+}
+
+/* Whether the rays are fans from outside the volume; chooses weights and taps. Parallel rays are
+ * projected by tiles. */
 static bool fans_choose(const ProjectRequest *what, Choice *c)
 {
 	const Plan *plan = what->plan;
 	const RayClass *rays = &plan->rays;
 	double reach = 0, error = 0;
-	bool source = rays->source == TOMOS_FAN_PER_ROW ||
-		      (rays->source == TOMOS_POINT && plan->model.planar);
-	if (plan->model.clamp || plan->model.nearest || !source || !rays->same_rows ||
-		rays->all.axis != 2 || what->count > 65535 || plan->model.columns > 1 << 22)
+	if (plan->model.clamp || plan->model.nearest || !rays->same_rows ||
+		!(is_fan(what) || is_parallel(what)) || rays->all.axis != 2 ||
+		what->count > 65535 || plan->model.columns > 1 << 22)
 		return false;
 	c->slices =
 		HatSlices{.s = 2, .a = 0, .b = 1, .first = rays->all.row, .sign = rays->all.sign};
@@ -125,6 +139,10 @@ static bool fans_choose(const ProjectRequest *what, Choice *c)
 		error = fmax(error, parabola_error(&plan->whole, k));
 		c->tiles = c->tiles && tiles_apply(what, k);
 	}
+	if (!is_fan(what)) {
+		c->weights = DEEP;
+		return c->tiles;
+	}
 	c->weights = plan->model.weight != WEIGHT_RAY ? DEEP : error < 4e-7 ? PARABOLA : ROOT;
 	for (c->taps = 0; c->taps < TAPS - 1 && reach > 0.499 * taps_of[c->taps];)
 		c->taps++;
@@ -133,15 +151,19 @@ static bool fans_choose(const ProjectRequest *what, Choice *c)
 
 static bool fan_applies(const ProjectRequest *what, CudaNotes *notes)
 {
-	return (what->plan->model.planar || what->box.high[2] - what->box.low[2] <= MOST_SLICES) &&
-	       fans_choose(what, notes_of<Choice>(notes));
+	Choice *c = notes_of<Choice>(notes);
+	int64_t low, high;
+	if (!fans_choose(what, c))
+		return false;
+	slices_range(what, &c->slices, &low, &high);
+	return what->plan->model.planar || high - low < LEAST_SLICES;
 }
 
 static bool stack_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	Choice *c = notes_of<Choice>(notes);
 	int64_t low, high;
-	if (what->plan->model.planar || !fans_choose(what, c))
+	if (what->plan->model.planar || !is_fan(what) || !fans_choose(what, c))
 		return false;
 	slices_range(what, &c->slices, &low, &high);
 	return high - low >= LEAST_SLICES;

@@ -1,4 +1,5 @@
-/* A fan in one slice, voxel-driven, forward: pixels add to the two columns around their projection.
+/* A fan in one slice, or parallel rays, voxel-driven, forward: pixels add to the two columns around
+ * their projection.
  *
  * A block has a tile of pixels and some views, of which each warp takes one at a time. Its lanes
  * are along the axis on which pixels are farther apart on the detector, so that few of them add to
@@ -58,16 +59,18 @@ static __device__ __noinline__ TileView tile_view(const Fan &s, int64_t view, in
 		change += half * (fabs(k->column[a] - u * k->depth[a]));
 		square += pow(fabs(away[a]) + half * s.grid.step[a], 2);
 	}
-	const double most = RAYS ? fabs(k->mass) * sqrt(square) / (least * least)
+	const bool parallel = !KERNEL_HAS_SOURCE(k);
+	const double mass = s.model.weight == WEIGHT_RAY ? k->mass : 1,
+		     most = RAYS       ? fabs(mass) * sqrt(square) / (least * least)
+			    : parallel ? fabs(mass)
 			    : s.model.weight == WEIGHT_DEPTH ? 1 / (least * least)
 							     : 1;
-	const double gain = RAYS ? k->mass / most : 1 / most;
 	v.u[2] = (float)((u - c) * depth);
 	v.d[2] = (float)depth;
 	v.away[0] = (float)away[0];
 	v.away[1] = (float)away[1];
 	v.square = (float)(rise * rise);
-	v.gain = (float)gain;
+	v.gain = (float)(mass / most);
 	v.unit = (float)(most / (double)TILE_QUANTA);
 	v.column = (int)c;
 	v.reach = min((int)(change / least) + 3, WINDOW / 2 - 1);

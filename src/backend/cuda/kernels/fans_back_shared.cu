@@ -52,15 +52,13 @@ static bool fans_applies(const ProjectRequest *what, CudaNotes *notes)
 
 /* The rows of `slices` slices from `slice` on, in groups of SLICES. */
 static tomos_status bring_rows(tomos_backend *backend, const ProjectRequest *what, const Notes *n,
-	int64_t slice, int64_t slices, Fans *s, Transposed *x)
+	int64_t slice, int64_t slices, Fans *s)
 {
 	const int64_t columns = what->plan->model.columns, group = 4 * s->line;
 	const int64_t lines = what->count * (columns + 2 * margin_of(n->wide));
+	const Transposed x = transposed_volume(what, &n->slices, slice, slices, 4);
 	float *from;
-	*x = transposed_volume(what, &n->slices, slice, slices, 4);
-	TRY(cuda_scratch(
-		backend, SCRATCH_REORDERED, x->pitch * x->nj * x->nk, &x->inside, "slices"));
-	TRY(cuda_scratch(backend, SCRATCH_ROWS, x->pitch * lines, &from, "rows of slices"));
+	TRY(cuda_scratch(backend, SCRATCH_ROWS, x.pitch * lines, &from, "rows of slices"));
 	for (int64_t at = 0; at < slices; at += group) {
 		Transposed y = transposed_views(
 			what, &n->slices, slice + at, min64(group, slices - at), 4);
@@ -68,9 +66,11 @@ static tomos_status bring_rows(tomos_backend *backend, const ProjectRequest *wha
 		y.margin = margin_of(n->wide);
 		TRY(transpose_in(backend, &y));
 	}
-	s->quads = (int)(x->pitch / 4);
+	s->quads = (int)(x.pitch / 4);
 	s->from = (const float4 *)from;
-	s->to = (float4 *)x->inside;
+	s->to = x.outside;
+	s->slices = (int)slices;
+	s->apart = x.si;
 	return TOMOS_OK;
 }
 
@@ -81,16 +81,17 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 	const int quads = slices <= SLICES / 2 ? 2 : 4;
 	auto kernel = quads == 2 ? (joseph ? fans_back<true, 2> : fans_back<false, 2>)
 				 : (joseph ? fans_back<true, 4> : fans_back<false, 4>);
-	Transposed x;
 	s.line = quads * LANES;
-	TRY(bring_rows(backend, what, n, slice, slices, &s, &x));
+	s.epilogue = epilogue->kind;
+	s.update = epilogue->update;
+	TRY(bring_rows(backend, what, n, slice, slices, &s));
 	TRY(cuda_take_shared((const void *)kernel));
 	dim3 blocks(cuda_blocks(s.na, SIDE, 1 << 30), cuda_blocks(s.nb, SIDE, 65535),
 		cuda_blocks(s.quads, s.line, 65535));
 	kernel<<<blocks, THREADS, (size_t)bytes_of(stage_lines(&s), s.line),
 		device_of(backend)->stream>>>(s);
 	CUDA_LAUNCHED("back projecting fans");
-	return transpose_out(backend, &x, epilogue);
+	return TOMOS_OK;
 }
 
 static tomos_status make_rays(tomos_backend *backend, Fans *s)
@@ -126,7 +127,7 @@ static tomos_status fans_run(tomos_backend *backend, const ProjectRequest *what,
 	if (what->kernel == KERNEL_joseph)
 		TRY(make_rays(backend, &s));
 	const int64_t most = slices_at_once(
-		backend, what, &n->slices, SlicesScratch{SLICES, 1, 1, margin_of(n->wide)});
+		backend, what, &n->slices, SlicesScratch{SLICES, 0, 1, margin_of(n->wide)});
 	slices_range(what, &n->slices, &low, &high);
 	for (int64_t at = low; at < high; at += most)
 		TRY(run_slices(backend, what, n, s, at, min64(most, high - at), epilogue));

@@ -11,6 +11,7 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_FANS_BACK_SHARED_H
 
 #include <cuda_pipeline.h>
+#include "backend/cuda/kernels/epilogue.h"
 #include "backend/cuda/kernels/transpose.h"
 #include "backend/cuda/kernels/upright.h"
 
@@ -44,7 +45,11 @@ typedef struct {
 	const float4 *from; /* [group][view][margin, columns, margin][quad of the group] */
 	const float2
 		*rays; /* Joseph's method: 1 / h and length of the step of each [view][column] */
-	float4 *to;    /* [b][a][quad] */
+	float *to;     /* [slice][b][a] */
+	int slices;
+	int64_t apart; /* from slice to slice */
+	EpilogueKind epilogue;
+	CudaUpdate update;
 } Fans;
 
 /* A view relative to the pixel in the middle of a block and column c0: pixel (da, db) has U - c0 D
@@ -202,8 +207,8 @@ template <int LINE> static __device__ __forceinline__ Column next_column(Column 
 	return Column{c.odd + LINE, c.even + LINE};
 }
 
-/* Adds column c to the pixels `FIRST` to 3, in the order p ^ LOWEST. */
-template <bool JOSEPH, int QUADS, int LOWEST, int FIRST>
+/* Adds column c to the pixels of MASK. */
+template <bool JOSEPH, int QUADS, int MASK>
 static __device__ __forceinline__ void add_column(
 	const Pixels &at, Column column, const float2 *rays, float c, float4 sums[4][QUADS])
 {
@@ -213,8 +218,9 @@ static __device__ __forceinline__ void add_column(
 	for (int q = 0; q < QUADS; q++)
 		sample[q] = (q % 2 ? column.odd : column.even)[q / 2 * 2 * LANES];
 #pragma unroll
-	for (int i = FIRST; i < 4; i++) {
-		const int p = i ^ LOWEST;
+	for (int p = 0; p < 4; p++) {
+		if (!(MASK >> p & 1))
+			continue;
 		const float share =
 			JOSEPH ? ray.y * fma_saturate(-fabsf(fmaf(-c, at.d[p], at.u[p])), ray.x, 1)
 			       : at.w[p] * __saturatef(1 - fabsf(at.e[p] - c));
@@ -224,36 +230,61 @@ static __device__ __forceinline__ void add_column(
 	}
 }
 
-/* Adds four columns from `start` on to a square whose pixels are at most two columns apart and
- * whose rays reach one column: the pixel of the lowest position meets the first two. Where
- * neighbouring pixels are at most a column apart (NARROW), that of the highest alone meets the
- * fourth. */
-template <bool JOSEPH, int QUADS, int LOWEST, bool NARROW>
+enum { ALL = 15 };
+
+/* Adds four columns from `start` on, of which some pixels meet the first, the third and the
+ * fourth. The pixel of the lowest position does not meet the third. */
+template <bool JOSEPH, int QUADS, int ONE, int THREE, int FOUR>
 static __device__ __forceinline__ void add_four(
 	const Pixels &at, Column one, const float2 *rays, float start, float4 sums[4][QUADS])
 {
 	constexpr int LINE = QUADS * LANES;
 	const Column two = next_column<LINE>(one), three = next_column<LINE>(two),
 		     four = next_column<LINE>(three);
-	add_column<JOSEPH, QUADS, LOWEST, 0>(at, one, rays, start, sums);
-	add_column<JOSEPH, QUADS, LOWEST, 0>(at, two, rays + 1, start + 1, sums);
-	add_column<JOSEPH, QUADS, LOWEST, 1>(at, three, rays + 2, start + 2, sums);
-	add_column<JOSEPH, QUADS, LOWEST, NARROW ? 3 : 1>(at, four, rays + 3, start + 3, sums);
+	add_column<JOSEPH, QUADS, ONE>(at, one, rays, start, sums);
+	add_column<JOSEPH, QUADS, ALL>(at, two, rays + 1, start + 1, sums);
+	add_column<JOSEPH, QUADS, THREE>(at, three, rays + 2, start + 2, sums);
+	if constexpr (FOUR != 0)
+		add_column<JOSEPH, QUADS, FOUR>(at, four, rays + 3, start + 3, sums);
 }
 
-template <bool JOSEPH, int QUADS, bool NARROW>
-static __device__ __forceinline__ void add_columns(
+/* Adds the columns that a square meets, if its rays reach one column at most; LOW: the pixel of the
+ * lowest position. The first column is at most one before that pixel: pixels that are a column or
+ * more after it do not meet the first one, others not the fourth. False: there are more columns. */
+template <bool JOSEPH, int QUADS, int LOW>
+static __device__ __forceinline__ bool add_columns(
+	const Pixels &at, Column column, const float2 *rays, float start, float4 sums[4][QUADS])
+{
+	constexpr int X = LOW ^ 1, Y = LOW ^ 2, HIGH = LOW ^ 3, LATER = ALL ^ 1 << LOW;
+	const float x = at.e[X] - at.e[LOW], y = at.e[Y] - at.e[LOW], high = at.e[HIGH] - at.e[LOW];
+	if (high <= 1)
+		add_four<JOSEPH, QUADS, ALL, LATER, 0>(at, column, rays, start, sums);
+	else if (high > 2 || fminf(x, y) > 1)
+		return false;
+	else if (fmaxf(x, y) <= 1)
+		add_four<JOSEPH, QUADS, ALL ^ 1 << HIGH, LATER, 1 << HIGH>(
+			at, column, rays, start, sums);
+	else if (x > 1)
+		add_four<JOSEPH, QUADS, 1 << LOW | 1 << Y, LATER, 1 << X | 1 << HIGH>(
+			at, column, rays, start, sums);
+	else
+		add_four<JOSEPH, QUADS, 1 << LOW | 1 << X, LATER, 1 << Y | 1 << HIGH>(
+			at, column, rays, start, sums);
+	return true;
+}
+
+template <bool JOSEPH, int QUADS>
+static __device__ __forceinline__ bool add_few(
 	const Pixels &at, Column column, const float2 *rays, float start, float4 sums[4][QUADS])
 {
 	const bool falls_x = at.e[1] < at.e[0], falls_y = at.e[2] < at.e[0];
 	if (!falls_x && !falls_y)
-		add_four<JOSEPH, QUADS, 0, NARROW>(at, column, rays, start, sums);
-	else if (!falls_y)
-		add_four<JOSEPH, QUADS, 1, NARROW>(at, column, rays, start, sums);
-	else if (!falls_x)
-		add_four<JOSEPH, QUADS, 2, NARROW>(at, column, rays, start, sums);
-	else
-		add_four<JOSEPH, QUADS, 3, NARROW>(at, column, rays, start, sums);
+		return add_columns<JOSEPH, QUADS, 0>(at, column, rays, start, sums);
+	if (!falls_y)
+		return add_columns<JOSEPH, QUADS, 1>(at, column, rays, start, sums);
+	if (!falls_x)
+		return add_columns<JOSEPH, QUADS, 2>(at, column, rays, start, sums);
+	return add_columns<JOSEPH, QUADS, 3>(at, column, rays, start, sums);
 }
 
 /* Adds a view to the square whose first pixel is (x, y) from the middle of the block. */
@@ -269,35 +300,63 @@ static __device__ __forceinline__ void add_view(const Fans &s, const FansView &v
 	const float start = fminf(
 			    fmaxf(ceilf(low - v.reach), v.off), v.off + (float)(s.wide - USUAL)),
 		    stop = fminf(high + v.reach, v.off + (float)(s.wide - 1));
-	const bool four = v.reach <= 1 && high - low <= 2,
-		   narrow = four && fmaxf(fabsf(e[1] - e[0]), fabsf(e[2] - e[0])) <= 1 &&
-			    fmaxf(fabsf(e[3] - e[1]), fabsf(e[3] - e[2])) <= 1;
 	const int first = (int)(start - v.off), swap = first % 2 * LANES;
 	Column column = {data + first * LINE + swap, data + first * LINE + (LANES - swap)};
 	rays += first;
-	/* Voxel-driven: one way for all lanes of a warp, since two take the time of both. */
-	if (JOSEPH ? narrow : __all_sync(~0u, narrow))
-		return add_columns<JOSEPH, QUADS, true>(at, column, rays, start, sums);
-	if (JOSEPH ? four : __all_sync(~0u, four))
-		return add_columns<JOSEPH, QUADS, false>(at, column, rays, start, sums);
+	if (v.reach <= 1 && add_few<JOSEPH, QUADS>(at, column, rays, start, sums))
+		return;
 	for (float c = start; c <= stop; c++, column = next_column<LINE>(column), rays++)
-		add_column<JOSEPH, QUADS, 0, 0>(at, column, rays, c, sums);
+		add_column<JOSEPH, QUADS, ALL>(at, column, rays, c, sums);
 }
 
-template <int QUADS>
-static __device__ void write_sums(
+/* Adds the sums of four slices of a pixel to the volume, by the epilogue of the request; to: the
+ * first slice; count: slices inside. */
+template <EpilogueKind EPILOGUE>
+static __device__ __forceinline__ void put_slices(
+	const Fans &s, float *to, int64_t pixel, int count, const float4 &sums)
+{
+	const float sum[4] = {sums.x, sums.y, sums.z, sums.w};
+	float value[4], factor[4];
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		if (i < count)
+			load_operands<EPILOGUE>(
+				s.update, CudaResidual{}, to + i * s.apart, &value[i], &factor[i]);
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		if (i < count)
+			store_result<EPILOGUE>(s.update, CudaResidual{}, to + i * s.apart, pixel,
+				value[i], factor[i], sum[i]);
+}
+
+template <EpilogueKind EPILOGUE, int QUADS>
+static __device__ __forceinline__ void put_sums(
 	const Fans &s, const float4 sums[4][QUADS], int a, int b, int quad)
 {
 #pragma unroll
 	for (int p = 0; p < 4; p++) {
+		const int64_t pixel = (int64_t)(b + p / 2) * s.na + a + p % 2;
 		if (a + p % 2 >= s.na || b + p / 2 >= s.nb)
 			continue;
-		float4 *to = s.to + ((int64_t)(b + p / 2) * s.na + a + p % 2) * s.quads;
 #pragma unroll
-		for (int q = 0; q < QUADS; q++)
-			if (quad + q * LANES < s.quads)
-				to[quad + q * LANES] = sums[p][q];
+		for (int q = 0; q < QUADS; q++) {
+			const int slice = 4 * (quad + q * LANES);
+			put_slices<EPILOGUE>(s, s.to + (slice * s.apart + pixel), pixel,
+				s.slices - slice, sums[p][q]);
+		}
 	}
+}
+
+template <int QUADS>
+static __device__ __forceinline__ void write_sums(
+	const Fans &s, const float4 sums[4][QUADS], int a, int b, int quad)
+{
+	if (s.epilogue == EPILOGUE_OVERWRITE)
+		put_sums<EPILOGUE_OVERWRITE, QUADS>(s, sums, a, b, quad);
+	else if (s.epilogue == EPILOGUE_ACCUMULATE)
+		put_sums<EPILOGUE_ACCUMULATE, QUADS>(s, sums, a, b, quad);
+	else
+		put_sums<EPILOGUE_UPDATE, QUADS>(s, sums, a, b, quad);
 }
 
 /* Bytes of shared memory for stages of `lines` columns of `line` float4. */

@@ -371,15 +371,16 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 
 extern const CudaKernel cuda_joseph_back_cone;
 
-/* PARTS: views that are rotations of each other. */
+/* PARTS: views that are rotations of each other. joseph_back_cone has spans of voxels for rows that
+ * are as far apart as voxels or half as far, and visits rows one by one where they are nearer. */
 template <int PARTS> static bool tiles_are_faster(const ProjectRequest *what, CudaNotes *notes)
 {
 	typedef typename Sizes<ALL, PARTS>::Large Large;
 	return (PARTS == 1 || (request_rotation(what, PARTS) != 0 &&
 				      cuda_has_shared(tile_bytes<Large>()))) &&
 	       any_applies(what, notes) &&
-	       !sheets_are_faster<Large>(
-		       what, &cuda_joseph_back_cone, Rows{0, 2, 2.6, PARTS == 1 ? 0.75 : 0});
+	       !sheets_are_faster<Large>(what, &cuda_joseph_back_cone,
+		       Rows{0, 2, 2.6, PARTS == 1 ? 0.75 : 0, 0.38, {0.57, 0.78}, 0.5});
 }
 
 static CudaFusion tiles_fuse(

@@ -23,8 +23,8 @@
 #include "backend/cuda/kernels/points.h"
 #include "backend/cuda/kernels/upright.h"
 
-/* Voxels per thread: TALL or LOW, by the height of the box. */
-enum { TALL = 32, LOW = 16 };
+/* Voxels per thread, by the height of the box. */
+enum { TALL = 32, LOW = 16, LOWEST = 8 };
 
 enum {
 	WIDE = 16, /* columns of voxels per block: WIDE x HIGH; per warp 8 x 4 */
@@ -309,7 +309,7 @@ static __global__ void __launch_bounds__(THREADS, sizeof(Pixel) == 8 && N == TAL
 	if (x >= s.n[0] || y >= s.n[1])
 		return;
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y) * s.n[0] + x;
-	update_voxels<N, N == LOW ? N : 4>(
+	update_voxels<N, N <= LOW ? N : 4>(
 		s.update, to, (int64_t)s.n[0] * s.n[1], s.n[2] - z0, [&](int k) { return sum[k]; });
 }
 
@@ -414,7 +414,8 @@ static tomos_status run_height(tomos_backend *backend, const ProjectRequest *wha
 {
 	const int64_t tall = ((s.n[2] + TALL - 1) / TALL) * TALL,
 		      low = ((s.n[2] + LOW - 1) / LOW) * LOW;
-	return (15 * tall <= 16 * low && count > FEW_VIEWS
+	return (s.n[2] <= LOWEST ? run_views<LOWEST, Pixel>
+		: 15 * tall <= 16 * low && count > FEW_VIEWS
 			? run_views<TALL, Pixel>
 			: run_views<LOW, Pixel>)(backend, what, s, first, count);
 }

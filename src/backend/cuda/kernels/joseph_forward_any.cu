@@ -306,8 +306,8 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	int *axes = notes_of<int>(notes);
 	return what->count > FEW_VIEWS &&
-	       !sheets_are_faster<Sizes<LEVEL, 1>::Large>(
-		       what, &cuda_joseph_forward_upright, Rows{0.3, 3, INFINITY, 0}) &&
+	       !sheets_are_faster<Sizes<LEVEL, 1>::Large>(what, &cuda_joseph_forward_upright,
+		       Rows{0.3, 3, INFINITY, 0, 0, {0, 0}, 0}) &&
 	       tiles_apply(what, axes) &&
 	       cuda_has_shared(tile_bytes<Sizes<LEVEL, 1>::Small>() + FIXED_BYTES) &&
 	       cuda_has_shared(tile_bytes<Sizes<UPRIGHT, 1>::Small>() + FIXED_BYTES) &&
@@ -392,7 +392,7 @@ template <int PARTS> static bool circle_applies(const ProjectRequest *what, Cuda
 	return what->count > FEW_VIEWS && request_rotation(what, PARTS) != 0 &&
 	       tiles_apply(what, notes_of<int>(notes)) && cuda_has_shared(tile_bytes<Large>()) &&
 	       !sheets_are_faster<Large>(what, &cuda_joseph_forward_upright,
-		       Rows{0.3, PARTS == 4 ? 1.6 : 2.5, 2.2, 0});
+		       Rows{0.3, PARTS == 4 ? 1.6 : 2.5, 2.2, 0, 0, {0, 0}, 0});
 }
 
 extern const CudaKernel cuda_joseph_forward_any, cuda_joseph_forward_circle_4,

@@ -367,19 +367,48 @@ template <class Tile> static dim3 tile_blocks(Tiles *s)
 	return dim3(blocks[0], blocks[1], blocks[2]);
 }
 
-/* Whether a GPU has the shared memory for large tiles, and there are enough of them for it. */
+/* Whether a GPU has the shared memory for large tiles, and they keep most of it busy until the last
+ * one is done: one tile at a time on each SM. Rays are short in small tiles, which take twice the
+ * time or more. */
 template <class Tile> static bool tiles_are_large(const tomos_backend *backend, Tiles s)
 {
 	const dim3 blocks = tile_blocks<Tile>(&s);
-	return cuda_has_shared(tile_bytes<Tile>()) &&
-	       (int64_t)blocks.x * blocks.y * blocks.z >= 3 * (int64_t)device_of(backend)->sms;
+	const int64_t tiles = (int64_t)blocks.x * blocks.y * blocks.z,
+		      sms = device_of(backend)->sms, times = (tiles + sms - 1) / sms;
+	return cuda_has_shared(tile_bytes<Tile>()) && 5 * tiles >= 3 * times * sms;
+}
+
+/* The fraction of the voxels that a view sees, from some of them in some views. */
+static inline double seen_fraction(const ProjectRequest *what)
+{
+	enum { SIDE = 4, POINTS = SIDE * SIDE * SIDE, VIEWS = 64 };
+	const KernelModel *model = &what->plan->model;
+	const int64_t count = min64(what->count, VIEWS);
+	int64_t seen = 0;
+	for (int64_t i = 0; i < count * POINTS; i++) {
+		const int64_t view = what->first + i / POINTS * what->count / count;
+		const KernelView *k = &what->plan->views[view];
+		const int64_t part[3] = {i % SIDE, i / SIDE % SIDE, i / (SIDE * SIDE) % SIDE};
+		double at[3];
+		for (int a = 0; a < 3; a++)
+			at[a] = (double)what->box.low[a] +
+				(double)(what->box.high[a] - what->box.low[a]) *
+					((double)part[a] + 0.5) / (double)SIDE;
+		const double depth = affine(k->depth, at), column = affine(k->column, at) / depth,
+			     row = affine(k->row, at) / depth;
+		seen += column > -1 && column < (double)model->columns && row > -1 &&
+			row < (double)model->rows;
+	}
+	return (double)seen / (double)(count * POINTS);
 }
 
 /* Where the kernel of rays in sheets is faster: the distance of neighbouring rows, in voxels, is
  * less than `least` everywhere, or varies at most by the factor `ratio`, with the given sum of
- * extremes, and then a view sees at least the fraction `seen` of the slices. */
+ * extremes, and then a view sees at least the fraction `seen` of the slices. Not where the mean of
+ * the extremes is between the values of `slow`; never where it is less than `dense`, or where views
+ * see less than the fraction `voxels` of the voxels. */
 typedef struct {
-	double least, ratio, sum, seen;
+	double least, ratio, sum, seen, dense, slow[2], voxels;
 } Rows;
 
 /* Whether rays are in sheets, of which `kernel` makes use, and that is faster: there are few tiles
@@ -398,11 +427,16 @@ static bool sheets_are_faster(
 	const dim3 blocks = tile_blocks<Tile>(&s);
 	if (!kernel->applies(what, &notes) || !sheet_views(what, &least, &most))
 		return false;
+	const double mean = 0.5 * (least + most);
+	if (what->count >= many &&
+		(mean < rows.dense || (rows.voxels > 0 && seen_fraction(what) < rows.voxels)))
+		return false;
 	if ((int64_t)blocks.x * blocks.y * blocks.z < enough || least < rows.least ||
 		!cuda_has_shared(tile_bytes<Tile>()) || (Tile::PARTS == 1 && what->count < many))
 		return true;
-	return most <= rows.ratio * least && least + most <= rows.sum &&
-	       0.5 * (least + most) * (double)s.model.rows >= rows.seen * s.n[2];
+	return most <= rows.ratio * least && 2 * mean <= rows.sum &&
+	       !(mean > rows.slow[0] && mean < rows.slow[1]) &&
+	       mean * (double)s.model.rows >= rows.seen * s.n[2];
 }
 
 #endif

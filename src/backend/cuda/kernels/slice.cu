@@ -33,9 +33,11 @@ static bool plane_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	Choice *c = notes_of<Choice>(notes);
 	const KernelModel *model = &what->plan->model;
-	int64_t slices = what->box.high[2] - what->box.low[2];
-	if (!hat_slices(what, &c->slices) || c->slices.s != 2 ||
-		(!model->planar && slices > MOST_SLICES))
+	int64_t low, high;
+	if (!hat_slices(what, &c->slices) || c->slices.s != 2)
+		return false;
+	slices_range(what, &c->slices, &low, &high);
+	if (!model->planar && high - low > MOST_SLICES)
 		return false;
 	bool forward = what->direction == FORWARD, voxel = what->kernel == KERNEL_voxel;
 	bool narrow = what->kernel == KERNEL_joseph && c->slices.reach <= 1;

@@ -1,5 +1,5 @@
-/* Stacks of slices that are not as high as detector rows or lie between them, and voxels wider than
- * a pixel: a stack kernel projects onto a virtual detector (slices_plan), which has one row per
+/* Stacks of slices (or of fans) that are not as high as detector rows or lie between them, and
+ * voxels wider than a pixel: a stack kernel projects onto a virtual detector (slices_plan), which has one row per
  * slice, and the weights along z are applied between its rows and those of the scan.
  *
  * Back projection may need a hat function wider than the two columns that the stack kernels meet.
@@ -11,19 +11,23 @@
 
 enum { MOST_EVERY = 8, LEAST_SLICES = 16, WIDE = 128, EACH = 4 /* columns of a thread */ };
 
-/* Kernels for the virtual stack; those before the last one are faster, where they apply. */
+/* Kernels for the virtual stack; the first two and four are faster, where they apply. */
 extern const CudaKernel cuda_slices_forward_wgmma_half, cuda_slices_forward_wgmma_split,
 	cuda_slices_forward_l1, cuda_slices_back_wgmma_half, cuda_slices_back_wgmma_split,
 	cuda_slices_back_mma, cuda_slices_back_shared, cuda_slices_back_l1,
-	cuda_footprint_forward_slices, cuda_footprint_back_slices;
-enum { FORWARDS = 3, BACKS = 5 };
+	cuda_footprint_forward_slices, cuda_footprint_back_slices, cuda_fans_forward_l1,
+	cuda_fans_back_shared, cuda_fan_forward, cuda_fan_back, cuda_slice_forward, cuda_slice_back;
+enum { FORWARDS = 5, BACKS = 6, FANS = 2, FAST_FORWARDS = 2, FAST_BACKS = 4 };
 static const CudaKernel *const footprints[2] = {
 	&cuda_footprint_forward_slices, &cuda_footprint_back_slices};
-static const CudaKernel *const forwards[FORWARDS] = {
-	&cuda_slices_forward_wgmma_half, &cuda_slices_forward_wgmma_split, &cuda_slices_forward_l1};
+static const CudaKernel *const fans[2][FANS] = {
+	{&cuda_fans_forward_l1, &cuda_fan_forward}, {&cuda_fans_back_shared, &cuda_fan_back}};
+static const CudaKernel *const forwards[FORWARDS] = {&cuda_slices_forward_wgmma_half,
+	&cuda_slices_forward_wgmma_split, &cuda_slices_forward_l1, &cuda_slice_forward,
+	&cuda_fan_forward};
 static const CudaKernel *const backs[BACKS] = {&cuda_slices_back_wgmma_half,
 	&cuda_slices_back_wgmma_split, &cuda_slices_back_mma, &cuda_slices_back_shared,
-	&cuda_slices_back_l1};
+	&cuda_slices_back_l1, &cuda_slice_back};
 
 typedef struct {
 	int every;
@@ -31,14 +35,20 @@ typedef struct {
 
 /* ---- the virtual stack ----------------------------------------------------------------------- */
 
-/* The first kernel for the stack; fast: without the last one. */
+/* The first kernel for the stack; fast: of those for tensor cores and shared memory. */
 static const CudaKernel *stack_kernel(const ProjectRequest *stack, bool fast, CudaNotes *notes)
 {
 	const bool forward = stack->direction == FORWARD;
 	const CudaKernel *const *list = forward ? forwards : backs;
-	if (stack->kernel == KERNEL_footprint)
-		return footprints[!forward]->applies(stack, notes) ? footprints[!forward] : NULL;
-	for (int i = 0; i < (forward ? FORWARDS : BACKS) - fast; i++)
+	int count = forward ? (fast ? FAST_FORWARDS : FORWARDS) : fast ? FAST_BACKS : BACKS;
+	if (stack->kernel == KERNEL_footprint) {
+		list = &footprints[!forward];
+		count = 1;
+	} else if (stack->plan->rays.source == TOMOS_FAN_PER_ROW) {
+		list = fans[!forward];
+		count = FANS;
+	}
+	for (int i = 0; i < count; i++)
 		if (list[i]->applies(stack, notes))
 			return list[i];
 	return NULL;
@@ -93,31 +103,83 @@ static int slices_axis(const RayClass *rays)
 	return rays_are(rays, RAYS_IN_SLICE) ? rays->all.axis : 2;
 }
 
+static int64_t slices_of(const ProjectRequest *what)
+{
+	const int axis = slices_axis(&what->plan->rays);
+	return what->box.high[axis] - what->box.low[axis];
+}
+
+/* The first number of virtual views of a view for which a stack kernel applies: 0 if there is none
+ * up to `most`. */
+static int find_every(const ProjectRequest *what, int first, int most, bool fast)
+{
+	for (int every = first; every <= most; every++)
+		if (has_kernel(what, every, fast))
+			return every;
+	return 0;
+}
+
+/* Columns that a voxel in the middle of the box covers in the first view. */
+static double columns_of_voxel(const ProjectRequest *what)
+{
+	const KernelView *k = &what->plan->views[what->first];
+	double depth = k->depth[3], column = k->column[3];
+	for (int a = 0; a < 3; a++) {
+		const double middle = 0.5 * (double)(what->box.low[a] + what->box.high[a] - 1);
+		depth += k->depth[a] * middle;
+		column += k->column[a] * middle;
+	}
+	column /= depth;
+	return hypot(k->column[0] - column * k->depth[0], k->column[1] - column * k->depth[1]) /
+	       depth;
+}
+
+/* Fans and few slices. Every second, third ... column is for Joseph's method and for parallel rays.
+ * direct: slices are in line with rows; then kernels that apply without this are faster. */
+static int few_every(const ProjectRequest *what, bool direct)
+{
+	const bool fan = what->plan->rays.source == TOMOS_FAN_PER_ROW;
+	const bool thin = what->direction != FORWARD && !(fan && what->kernel == KERNEL_voxel);
+	/* A ray of a fan would gather many small voxels: voxel_forward_upright is faster. */
+	if (fan && what->kernel == KERNEL_voxel && what->direction == FORWARD &&
+		columns_of_voxel(what) < 0.6)
+		return 0;
+	const int one = find_every(what, 1, 1, false);
+	if (one > 0 || !thin)
+		return direct ? 0 : one;
+	return find_every(what, 2, MOST_EVERY, false);
+}
+
+/* Stacks of parallel rays. */
+static int stack_every(const ProjectRequest *what, bool in_slice)
+{
+	/* With more, slices_back_l1 is faster, where it applies. */
+	const int voxels = in_slice && what->kernel == KERNEL_voxel ? 3 : (int)MOST_EVERY;
+	const int most = what->direction == FORWARD ? 1 : voxels;
+	const int fast = find_every(what, in_slice ? 2 : 1, most, true);
+	return fast > 0 || in_slice ? fast : find_every(what, 1, 1, false);
+}
+
 static bool resampled_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
 	const RayClass *rays = &plan->rays;
-	const bool in_slice = rays_are(rays, RAYS_IN_SLICE);
+	const bool in_slice = rays_are(rays, RAYS_IN_SLICE), direct = in_slice && rays->same_rows;
 	const bool footprint = what->kernel == KERNEL_footprint;
-	const bool fans = footprint && rays->source == TOMOS_FAN_PER_ROW;
-	int *every = &notes_of<Resampled>(notes)->every, axis = slices_axis(rays);
-	if (plan->every || plan->model.planar ||
+	const bool fan = rays->source == TOMOS_FAN_PER_ROW;
+	int *every = &notes_of<Resampled>(notes)->every;
+	if (plan->every || (footprint && plan->model.planar) ||
 		(!footprint && (plan->model.clamp || plan->model.nearest)) ||
-		!(fans || rays->source == TOMOS_PARALLEL) ||
-		!(in_slice || rays_are(rays, RAYS_LEVEL | RAYS_IN_SHEET)) ||
-		what->box.high[axis] - what->box.low[axis] < (footprint ? 1 : LEAST_SLICES))
+		!(fan || rays->source == TOMOS_PARALLEL) ||
+		!(in_slice || rays_are(rays, RAYS_LEVEL | RAYS_IN_SHEET)))
 		return false;
-	*every = 1;
 	if (footprint)
-		return !(in_slice && rays->same_rows) && has_kernel(what, 1, false);
-	/* With more, slices_back_l1 is faster, where it applies. */
-	const int voxels = in_slice && what->kernel == KERNEL_voxel ? 3 : (int)MOST_EVERY;
-	const int most = what->direction == FORWARD ? 1 : voxels;
-	for (*every = in_slice ? 2 : 1; *every <= most; ++*every)
-		if (has_kernel(what, *every, true))
-			return true;
-	*every = 1;
-	return !in_slice && has_kernel(what, 1, false);
+		*every = !direct && has_kernel(what, 1, false);
+	else if (fan || slices_of(what) < LEAST_SLICES)
+		*every = few_every(what, direct);
+	else
+		*every = stack_every(what, in_slice);
+	return *every > 0;
 }
 
 /* ---- rows of slices and of the scan ---------------------------------------------------------- */
@@ -128,6 +190,7 @@ typedef struct {
 	const KernelView *views;
 	int64_t count, rows, columns, slices, low;
 	int axis, every, kernel;
+	bool planar; /* one slice, one row */
 	float *scan, *stack;
 } Between;
 
@@ -141,6 +204,8 @@ typedef struct {
 static __device__ Heights heights_of(const Between &b, int64_t view)
 {
 	const KernelView *k = &b.views[view];
+	if (b.planar)
+		return Heights{1, 0, 1, 1, 1};
 	const double f = k->row[b.axis], at = k->row[3] + f * (double)b.low, high = fabs(f);
 	if (b.kernel == KERNEL_footprint)
 		return Heights{f, at, 0.5 * (1 + high), fmin(1., high), 1 / high};
@@ -252,8 +317,7 @@ static Pass pass_of(const tomos_backend *backend, const ProjectRequest *what)
 {
 	const int64_t columns = what->plan->model.columns + MOST_EVERY;
 	const int64_t most = device_of(backend)->slices_most / columns;
-	const int axis = slices_axis(&what->plan->rays);
-	const int64_t slices = what->box.high[axis] - what->box.low[axis];
+	const int64_t slices = slices_of(what);
 	const int64_t least = min64(slices, 2 * LEAST_SLICES);
 	const int64_t views = min64(max64(most / least, 1), what->count);
 	const int64_t at_once = min64(max64(most / views, least), SLICES_AT_ONCE);
@@ -262,6 +326,13 @@ static Pass pass_of(const tomos_backend *backend, const ProjectRequest *what)
 	while (slices % size > 0 && slices % size < LEAST_SLICES) /* which no kernel is for */
 		size++;
 	return Pass{size, views};
+}
+
+/* Whether the kernel for the virtual stack can only accumulate: a few fans. */
+static bool accumulates(const ProjectRequest *what)
+{
+	return what->kernel != KERNEL_footprint && what->plan->rays.source == TOMOS_FAN_PER_ROW &&
+	       slices_of(what) < LEAST_SLICES;
 }
 
 /* The slices from b->low on and the views from `first` on. */
@@ -273,6 +344,11 @@ static tomos_status run_pass(tomos_backend *backend, const ProjectRequest *what,
 	const StackPart part = {b->low, b->slices, first, b->count};
 	if (!forward)
 		TRY(resample(backend, b, false));
+	else if (accumulates(what))
+		CUDA_TRY(cudaMemsetAsync(b->stack, 0,
+				 (size_t)(b->count * b->slices * b->columns) * sizeof *b->stack,
+				 device_of(backend)->stream),
+			"projecting");
 	TRY(stack_run(backend, what, slices, &part, b->stack, forward ? &overwrite : epilogue));
 	return forward ? resample(backend, b, true) : TOMOS_OK;
 }
@@ -290,7 +366,8 @@ static tomos_status resampled_run(tomos_backend *backend, const ProjectRequest *
 		.columns = model->columns,
 		.axis = axis,
 		.every = every,
-		.kernel = what->kernel};
+		.kernel = what->kernel,
+		.planar = model->planar != 0};
 	TRY(cuda_plan(backend, what->plan, &kept));
 	TRY(find_plan(backend, what, every, &slices));
 	TRY(cuda_scratch(backend, SCRATCH_FACTORS,
@@ -311,13 +388,15 @@ static tomos_status resampled_run(tomos_backend *backend, const ProjectRequest *
 
 static bool resampled_overwrites(const ProjectRequest *what, const CudaNotes *)
 {
-	return what->direction != FORWARD;
+	return what->direction != FORWARD && !accumulates(what);
 }
 
 static CudaFusion resampled_fuses(const tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const FusedUpdate *step)
 {
 	enum { ONE_PASS = 2048 }; /* views of the virtual stack */
+	if (accumulates(what))
+		return FUSES_NEXT;
 	return !step->average && pass_of(backend, what).views == what->count &&
 			       what->count * notes_of<Resampled>(notes)->every <= ONE_PASS
 		       ? FUSES

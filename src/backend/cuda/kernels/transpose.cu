@@ -1,6 +1,7 @@
 /* Kernels and launches of transpose.h: arrays are transposed so that slices are the fastest
  * axis, and back. */
 #include "backend/cuda/kernels/transpose.h"
+#include "backend/cuda/kernels/epilogue.h"
 
 /* A thread has EACH elements; BLOCKS per SM keep enough loads in flight. */
 enum { TILE = 32, WIDE = 64, WARPS = 8, EACH = WIDE / WARPS, BLOCKS = 4 };
@@ -212,41 +213,6 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 }
 
 /* ---- and out --------------------------------------------------------------------------------- */
-
-/* Loads what an epilogue needs besides the sum. value: the element at `place`, or the measured
- * data; factor: the weight of the voxel or of the ray. */
-template <EpilogueKind EPILOGUE>
-static __device__ __forceinline__ void load_operands(const CudaUpdate &update,
-	const CudaResidual &residual, const float *place, float *value, float *factor)
-{
-	if (EPILOGUE == EPILOGUE_ACCUMULATE || EPILOGUE == EPILOGUE_UPDATE)
-		*value = *place;
-	if (EPILOGUE == EPILOGUE_UPDATE)
-		*factor = update.voxels ? __ldcs(update.voxels + (place - update.volume)) : 1;
-	if (EPILOGUE == EPILOGUE_RESIDUAL) {
-		*value = __ldcs(residual.of.data + (place - residual.projections));
-		*factor = __ldcs(residual.of.weights + (place - residual.projections));
-	}
-}
-
-/* Applies the epilogue and stores the result; pixel: index in a slice, for the factors of an
- * update. */
-template <EpilogueKind EPILOGUE>
-static __device__ __forceinline__ void store_result(const CudaUpdate &update,
-	const CudaResidual &residual, float *place, int64_t pixel, float value, float factor,
-	float result)
-{
-	if (EPILOGUE == EPILOGUE_UPDATE)
-		*place = cuda_updated(update, value,
-			factor * (update.factors ? __ldg(update.factors + pixel) : update.a),
-			result);
-	else if (EPILOGUE == EPILOGUE_RESIDUAL)
-		*place = value - result;
-	else
-		*place = EPILOGUE == EPILOGUE_OVERWRITE ? result : value + result;
-	if (EPILOGUE == EPILOGUE_RESIDUAL)
-		residual.of.weighted[place - residual.projections] = factor * (value - result);
-}
 
 /* Transposes back and applies the epilogue. All loads are issued before the first is used. */
 template <EpilogueKind EPILOGUE>

@@ -1,7 +1,7 @@
 /* Host side of voxel_back_rolled.h: which requests it applies to, and launches. */
 #include "backend/cuda/kernels/voxel_back_rolled.h"
 
-enum { LEAST_SLICES = 16, MOST_LAUNCHED = 65535 };
+enum { MOST_LAUNCHED = 65535 };
 
 /* Records of a pass, in floats. */
 #define MOST_RECORDS ((int64_t)1 << 28)
@@ -37,6 +37,13 @@ static int bytes_of(int window, int batch)
 
 enum { SEEN_BYTES = 2 * MOST_BATCH * sizeof(Seen) }; /* of shared memory, beside the records */
 
+/* Whether enough lanes of the groups have a slice; else voxel_back_any is faster. */
+static bool fills_lanes(int64_t slices)
+{
+	const int64_t lanes = (slices + LANES - 1) / LANES * LANES;
+	return 2 * lanes <= 3 * slices;
+}
+
 static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
@@ -45,7 +52,7 @@ static bool rolled_applies(const ProjectRequest *what, CudaNotes *notes)
 	if (plan->every || plan->model.clamp || plan->model.nearest || plan->model.planar ||
 		plan->rays.source != TOMOS_PARALLEL || plan->data == DATA_HALF ||
 		plan->model.columns > 1 << 22 ||
-		what->box.high[2] - what->box.low[2] < LEAST_SLICES || !cuda_fits_launch(what))
+		!fills_lanes(what->box.high[2] - what->box.low[2]) || !cuda_fits_launch(what))
 		return false;
 	for (int64_t i = 0; i < what->count; i++)
 		if (!view_applies(plan, what->first + i, n))

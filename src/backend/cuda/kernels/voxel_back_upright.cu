@@ -10,9 +10,9 @@
 #include "backend/cuda/kernels/affine.h"
 #include "backend/cuda/kernels/points.h"
 
-enum { WIDE = 16, HIGH = 8, COLUMN = 16, VIEWS = 64, BORDER = 2 };
+enum { WIDE = 16, HIGH = 8, COLUMN = 16, LOW = 8, LOWEST = 4, VIEWS = 64, BORDER = 2 };
 
-/* Template arguments. N: voxels per column, COLUMN or, for a single slice, 1. RAYS: weights
+/* Template arguments. N: voxels per column, COLUMN or, for few slices, LOW, LOWEST or 1. RAYS: weights
  * depend on the distance from a point source and differ between voxels. SLICES: in-slice fans, so
  * that voxel k of a column is on the k-th row after that of the first voxel. */
 
@@ -215,26 +215,27 @@ static __device__ __forceinline__ void visit(const Columns *s, const KernelView 
 	if (fmaxf(row, end) < lowest || fminf(row, end) > highest)
 		return;
 	/* Samples are from three rows below the first voxel to four above the last. */
-	bool inside = N > 1 && fminf(row, end) >= lowest + 3 && fmaxf(row, end) < highest - 3;
+	bool inside = N >= LOW && fminf(row, end) >= lowest + 3 && fmaxf(row, end) < highest - 3;
 	const int kind = inside ? points_kind(climb, climb) : -1;
-	points_visit(kind, [&](auto points) {
-		typedef decltype(points) P;
+	if constexpr (N >= LOW)
+		points_visit(kind, [&](auto points) {
+			typedef decltype(points) P;
 #pragma unroll
-		for (int first = 0; first < N; first += P::N) {
-			const float t = fmaf((float)first, climb, row),
-				    whole = P::first(t, climb - 0.5f * P::G);
-			const Pixel *line = column + (int)whole * s->pitch;
-			Pixel q[P::SAMPLES];
+			for (int first = 0; first < N; first += P::N) {
+				const float t = fmaf((float)first, climb, row),
+					    whole = P::first(t, climb - 0.5f * P::G);
+				const Pixel *line = column + (int)whole * s->pitch;
+				Pixel q[P::SAMPLES];
 #pragma unroll
-			for (int i = 0; i < P::SAMPLES; i++)
-				q[i] = mix(line + i * s->pitch, right);
-			P::interpolate(
-				q, t - whole, climb - 0.5f * P::G, [&](int k, const Pixel &value) {
-					accumulate(sum[first + k], weight_of<RAYS>(w, first + k),
-						value);
-				});
-		}
-	});
+				for (int i = 0; i < P::SAMPLES; i++)
+					q[i] = mix(line + i * s->pitch, right);
+				P::interpolate(q, t - whole, climb - 0.5f * P::G,
+					[&](int k, const Pixel &value) {
+						accumulate(sum[first + k],
+							weight_of<RAYS>(w, first + k), value);
+					});
+			}
+		});
 	if (kind < 0)
 		visit_rows<RAYS, N>(column, s->pitch, row, climb, lowest, highest, right, w, sum);
 }
@@ -264,8 +265,9 @@ static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_co
 	if (x >= s.n[0] || y >= s.n[1])
 		return;
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y) * s.n[0] + x;
-	update_voxels<N, N == 1 ? 1 : 4>(
-		s.update, to, (int64_t)s.n[0] * s.n[1], s.n[2] - z0, [&](int k) { return sum[k]; });
+	update_voxels < N, N<4 ? N : 4>(
+				   s.update, to, (int64_t)s.n[0] * s.n[1], s.n[2] - z0,
+				   [&](int k) { return sum[k]; });
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
@@ -297,13 +299,26 @@ static int64_t view_floats(const KernelModel *model, bool pairs)
 
 typedef void (*ColumnKernel)(const Columns s);
 
-template <typename Pixel> static ColumnKernel kernel_of(bool in_slices, bool flat, bool rays)
+/* Voxels per column for n slices. */
+static int column_size(int n, bool in_slices)
 {
-	static const ColumnKernel kernels[3][2] = {
-		{column_back<false, false, COLUMN, Pixel>, column_back<true, false, COLUMN, Pixel>},
-		{column_back<false, false, 1, Pixel>, column_back<true, false, 1, Pixel>},
-		{column_back<false, true, COLUMN, Pixel>, column_back<true, true, COLUMN, Pixel>}};
-	return kernels[flat ? 1 : in_slices ? 2 : 0][rays];
+	return n == 1 ? 1 : in_slices || n > (int)LOW ? COLUMN : n <= (int)LOWEST ? LOWEST : LOW;
+}
+
+template <int N, typename Pixel> static ColumnKernel column_kernel(bool rays)
+{
+	return rays ? column_back<true, false, N, Pixel> : column_back<false, false, N, Pixel>;
+}
+
+template <typename Pixel> static ColumnKernel kernel_of(bool in_slices, int size, bool rays)
+{
+	if (in_slices && size == COLUMN)
+		return rays ? column_back<true, true, COLUMN, Pixel>
+			    : column_back<false, true, COLUMN, Pixel>;
+	return (size == 1        ? column_kernel<1, Pixel>
+		: size == LOWEST ? column_kernel<LOWEST, Pixel>
+		: size == LOW    ? column_kernel<LOW, Pixel>
+				 : column_kernel<COLUMN, Pixel>)(rays);
 }
 
 /* Back projects the views from `first` on. */
@@ -319,10 +334,11 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 				      cuda_blocks(s->count * (model->rows + 2 * BORDER), 1, 65535)),
 		128, 0, stream>>>(
 		*s, what->projections + at, rays ? rays + at : NULL, (Pixel *)s->images);
-	bool source = what->plan->rays.source != TOMOS_PARALLEL, flat = s->n[2] == 1;
+	const bool source = what->plan->rays.source != TOMOS_PARALLEL;
+	const int size = column_size(s->n[2], in_slices);
 	dim3 blocks(cuda_blocks(s->n[0], WIDE, 1 << 30), cuda_blocks(s->n[1], HIGH, 65535),
-		cuda_blocks(s->n[2], flat ? 1 : COLUMN, 65535));
-	kernel_of<Pixel>(in_slices, flat,
+		cuda_blocks(s->n[2], size, 65535));
+	kernel_of<Pixel>(in_slices, size,
 		model->weight == WEIGHT_RAY && source)<<<blocks, WIDE * HIGH, 0, stream>>>(*s);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;

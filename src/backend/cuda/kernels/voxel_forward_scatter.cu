@@ -7,6 +7,7 @@
  * lanes of a warp are along an axis that is far from the rays, so that they rarely add to the same
  * pixel.
  */
+#include "backend/cuda/kernels/arrival.h"
 #include "backend/cuda/kernels/voxel_invalid.h"
 #include "backend/cuda/kernels/voxel_work.h"
 
@@ -170,16 +171,19 @@ static __device__ __forceinline__ unsigned origin_of(
 	       __float_as_uint(MAGIC) * (4u * PITCH + 4u);
 }
 
-/* The views to which the block adds through a tile. */
+/* The views to which the block adds through a tile. While some warps still add to a tile, others
+ * add to the next one, before they add the first to the view; a third is cleared meanwhile. */
 template <Weighting W, int PITCH, int ROWS>
-static __device__ __forceinline__ void visit_tiles(
-	const Scatter &s, const Near *near, const Line &line, int *tiles, char *memory)
+static __device__ __forceinline__ void visit_tiles(const Scatter &s, const Near *near,
+	const Line &line, int *tiles, Barrier *barrier, char *memory)
 {
+	const int64_t pixels = s.model.rows * s.model.columns;
 	float value[RUN];
 #pragma unroll
 	for (int k = 0; k < RUN; k++)
 		value[k] = voxel_of(line, k);
-	int *tile = tiles, *other = tiles + PITCH * ROWS;
+	int *tile = tiles, *before = tiles, last = -1;
+	Arrival arrival = 0;
 #pragma unroll 1
 	for (int i = 0; i < s.count; i++) {
 		if (near[i].kind != TO_TILE)
@@ -189,11 +193,18 @@ static __device__ __forceinline__ void visit_tiles(
 #pragma unroll
 		for (int k = 0; k < RUN; k++)
 			add_to_tile<PITCH>(memory, origin, point_of<W>(run, (float)k, value[k]));
-		__syncthreads();
-		flush<PITCH>(s, near[i], tile, s.sums + i * s.model.rows * s.model.columns);
-		int *next = other;
-		other = tile;
-		tile = next;
+		if (last >= 0) {
+			await(barrier, arrival);
+			flush<PITCH>(s, near[last], before, s.sums + last * pixels);
+		}
+		arrival = arrive(barrier);
+		last = i;
+		before = tile;
+		tile = tile == tiles + (TILES - 1) * PITCH * ROWS ? tiles : tile + PITCH * ROWS;
+	}
+	if (last >= 0) {
+		await(barrier, arrival);
+		flush<PITCH>(s, near[last], before, s.sums + last * pixels);
 	}
 }
 
@@ -219,6 +230,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	scatter_forward(const __grid_constant__ Scatter s)
 {
 	extern __shared__ float4 memory[];
+	__shared__ Barrier barrier;
 	Near *near = (Near *)memory;
 	int *tiles = (int *)(near + VIEWS);
 	int at[3];
@@ -227,13 +239,14 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	at[s.axis[2]] = blockIdx.z * WARPS;
 	if (threadIdx.x < s.count)
 		near[threadIdx.x] = near_block<PITCH, ROWS>(&s, threadIdx.x, at);
-	for (int i = threadIdx.x; i < 2 * PITCH * ROWS; i += THREADS)
+	for (int i = threadIdx.x; i < TILES * PITCH * ROWS; i += THREADS)
 		tiles[i] = 0;
 	at[s.axis[0]] += threadIdx.x % LANES;
 	at[s.axis[2]] += threadIdx.x / LANES;
 	const Line line = line_of(s, at);
+	open_barrier(&barrier, THREADS);
 	__syncthreads();
-	visit_tiles<W, PITCH, ROWS>(s, near, line, tiles, (char *)memory);
+	visit_tiles<W, PITCH, ROWS>(s, near, line, tiles, &barrier, (char *)memory);
 	visit_images<W>(s, near, line);
 }
 
@@ -252,6 +265,8 @@ static __global__ void add_sums(const __grid_constant__ Scatter s)
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 /* Not for a fan per row, where the depth does not divide the row. */
+extern const CudaKernel cuda_voxel_forward_any;
+
 static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
@@ -262,7 +277,8 @@ static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 		model->columns > 1 << 20 || model->rows * model->columns > 1 << 28 ||
 		!(source == TOMOS_POINT || source == TOMOS_PARALLEL))
 		return false;
-	if (upright_is_faster(what))
+	if (upright_is_faster(what) ||
+		(any_is_faster(what) && cuda_voxel_forward_any.applies(what, notes)))
 		return false;
 	*axes = 0;
 	for (int a = 0; a < 3; a++)
@@ -295,14 +311,7 @@ template <int PITCH, int ROWS> static Kernel kernel_of(const ProjectRequest *wha
 /* Bytes of shared memory per block. */
 static int tile_bytes(int pitch, int rows)
 {
-	return (int)(VIEWS * sizeof(Near) + 2 * sizeof(int) * (size_t)(pitch * rows));
-}
-
-/* Voxels that blocks have along two axes, run and third, of which some may be outside. */
-static int64_t padded(const Scatter *s, int run, int third)
-{
-	return cuda_blocks(s->n[run], RUN, 1 << 30) * (int64_t)RUN *
-	       cuda_blocks(s->n[third], WARPS, 1 << 30) * (int)WARPS;
+	return (int)(VIEWS * sizeof(Near) + TILES * sizeof(int) * (size_t)(pitch * rows));
 }
 
 static tomos_status run_axis(
@@ -313,11 +322,10 @@ static tomos_status run_axis(
 	const int bytes = large ? most : tile_bytes(PITCH, ROWS);
 	const Kernel kernel =
 		large ? kernel_of<LARGE_PITCH, LARGE_ROWS>(what) : kernel_of<PITCH, ROWS>(what);
-	const int one = axis == 0 ? 2 : 0, other = 3 - axis - one;
-	const bool swap = padded(&s, other, one) < padded(&s, one, other);
+	const int64_t n[3] = {s.n[0], s.n[1], s.n[2]};
 	s.axis[0] = axis;
-	s.axis[1] = swap ? other : one;
-	s.axis[2] = swap ? one : other;
+	s.axis[2] = third_axis(n, axis);
+	s.axis[1] = 3 - axis - s.axis[2];
 	CUDA_TRY(cudaFuncSetAttribute(
 			 (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
 		"taking shared memory");

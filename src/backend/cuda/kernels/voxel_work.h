@@ -1,6 +1,6 @@
 /* Voxel-driven forward projection of upright detectors by voxels that add to pixels
  * (voxel_forward_scatter) or by pixels that gather voxels (voxel_forward_upright): which of them is
- * faster, from counts of their work.
+ * faster, from counts of their work; likewise of other detectors (voxel_forward_any).
  *
  * The factors are picoseconds on an H200, fitted to the survey; only ratios matter.
  */
@@ -10,7 +10,7 @@
 #include "backend/cuda/kernels/voxel_scatter.h"
 
 /* Pitches of one more than a multiple of the banks, see Near. */
-enum { PITCH = 65, ROWS = 72, LARGE_PITCH = 97, LARGE_ROWS = 128 };
+enum { PITCH = 65, ROWS = 72, LARGE_PITCH = 97, LARGE_ROWS = 84, TILES = 3 };
 
 /* Voxels along an axis in blocks of `size`, of which some may be outside. */
 static inline double padded_to(int64_t n, int size)
@@ -49,12 +49,22 @@ static inline Work work_of(const Plan *plan, const KernelView *k)
 				fabs(k->src[2]) < 0.1 * hypot(k->src[0], k->src[1]))};
 }
 
+/* The third axis of blocks, whose lanes are along `lanes`: such that fewer of their voxels are
+ * outside. */
+static inline int third_axis(const int64_t n[3], int lanes)
+{
+	const int one = lanes == 0 ? 2 : 0, other = 3 - lanes - one;
+	return padded_to(n[other], RUN) * padded_to(n[one], WARPS) <
+			       padded_to(n[one], RUN) * padded_to(n[other], WARPS)
+		       ? one
+		       : other;
+}
+
 /* Whether a block at a point of the grid fits into a tile. */
-static inline bool block_fits(const KernelView *k, int lanes, const double at[3])
+static inline bool block_fits(const KernelView *k, int third, const double at[3])
 {
 	const double depth = form_at(k->depth, at), column = form_at(k->column, at) / depth,
 		     row = form_at(k->row, at) / depth;
-	const int third = lanes == 1 ? 2 : 1;
 	double wide = 0, high = 0;
 	for (int a = 0; a < 3; a++) {
 		const double size = (a == third ? WARPS : RUN) - 1;
@@ -67,29 +77,43 @@ static inline bool block_fits(const KernelView *k, int lanes, const double at[3]
 /* The fraction of eight blocks in the outer part of the grid for which a tile is too small. */
 static inline double beyond_tile(const Plan *plan, const KernelView *k)
 {
-	const int lanes = lanes_axis(plan, k);
+	const int third = third_axis(plan->grid.n, lanes_axis(plan, k));
 	int beyond = 0;
 	for (int corner = 0; corner < 8; corner++) {
 		double at[3];
 		for (int a = 0; a < 3; a++)
 			at[a] = (double)plan->grid.n[a] * (corner >> a & 1 ? 0.875 : 0.125);
-		beyond += !block_fits(k, lanes, at);
+		beyond += !block_fits(k, third, at);
 	}
 	return beyond / 8.0;
+}
+
+/* Voxels of the box, and those of whole blocks. */
+typedef struct {
+	double voxels, padded;
+} Volume;
+
+static inline Volume volume_of(const ProjectRequest *what)
+{
+	Volume v = {1, 1};
+	for (int a = 0; a < 3; a++) {
+		const int64_t n = what->box.high[a] - what->box.low[a];
+		v.voxels *= (double)n;
+		v.padded *= padded_to(n, WARPS);
+	}
+	return v;
 }
 
 /* Upright detectors only. Neighbouring views read nearly the same voxels if they are close. */
 static inline bool upright_is_faster(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
-	double voxels = 1, padding = 1, turn = 0, gather = 0, scatter = 0;
+	const Volume volume = volume_of(what);
+	const double padding = volume.padded / volume.voxels,
+		     pixels = (double)(plan->model.rows * plan->model.columns);
+	double turn = 0, gather = 0, scatter = 0;
 	if (!rays_are(&plan->rays, RAYS_IN_SHEET))
 		return false;
-	for (int a = 0; a < 3; a++) {
-		const int64_t n = what->box.high[a] - what->box.low[a];
-		voxels *= (double)n;
-		padding *= padded_to(n, WARPS) / (double)n;
-	}
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i], *last = i ? k - 1 : k;
 		const Work w = work_of(plan, k);
@@ -98,10 +122,48 @@ static inline bool upright_is_faster(const ProjectRequest *what)
 		turn += fabs(atan2(k->u[0] * last->u[1] - k->u[1] * last->u[0],
 			k->u[0] * last->u[0] + k->u[1] * last->u[1]));
 		gather += 0.25 * w.empty + 0.7 * w.visits + 0.45 * w.updates;
-		scatter += 1.55 * w.blocks * padding * (1 + 12 * beyond_tile(plan, k));
+		scatter +=
+			1.55 * w.blocks * padding * (1 + 12 * beyond_tile(plan, k)) + 10 * pixels;
 	}
 	const bool close = turn < 0.09 * (double)what->count; /* 5 degrees */
-	return 30 * voxels + gather * (close ? 1 : 1.75) < 10 * voxels + scatter;
+	return 30 * volume.voxels + gather * (close ? 1 : 1.75) < 10 * volume.voxels + scatter;
+}
+
+/* Pixels that a voxel in the middle covers, in the plane across its ray's dominant axis. */
+static inline double pixels_of_voxel(const Plan *plan, const KernelView *k)
+{
+	double at[3], u[3], v[3], most = 0;
+	for (int a = 0; a < 3; a++)
+		at[a] = 0.5 * (double)(plan->grid.n[a] - 1);
+	const double depth = form_at(k->depth, at), column = form_at(k->column, at) / depth,
+		     row = form_at(k->row, at) / depth;
+	for (int a = 0; a < 3; a++) {
+		u[a] = (k->column[a] - column * k->depth[a]) / depth;
+		v[a] = (k->row[a] - row * k->depth[a]) / depth;
+	}
+	for (int a = 0; a < 3; a++) {
+		const int b = (a + 1) % 3, c = (a + 2) % 3;
+		most = fmax(most, fabs(u[b] * v[c] - u[c] * v[b]));
+	}
+	return most;
+}
+
+/* Whether pixels that gather (voxel_forward_any) are faster, as many blocks of large voxels do not
+ * fit into tiles. */
+static inline bool any_is_faster(const ProjectRequest *what)
+{
+	const Plan *plan = what->plan;
+	const Volume volume = volume_of(what);
+	const double pixels = (double)(plan->model.rows * plan->model.columns);
+	double gather = 0, scatter = 0, all = 0;
+	for (int64_t i = 0; i < what->count; i++) {
+		const KernelView *k = &plan->views[what->first + i];
+		const double beyond = beyond_tile(plan, k);
+		all += beyond;
+		gather += 2.6 * volume.voxels * fmax(pixels_of_voxel(plan, k), 1) + 50 * pixels;
+		scatter += 1.55 * volume.padded * (1 + 12 * beyond) + 10 * pixels;
+	}
+	return all > 0.2 * (double)what->count && gather < scatter;
 }
 
 #endif
