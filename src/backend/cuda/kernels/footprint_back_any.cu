@@ -90,10 +90,10 @@ static __device__ __forceinline__ void add_span(const Footprints &s, const Colum
 		for (int i = 0; i < NC; i++)
 			pixel[r % NR][i] = at[r * PITCH + i];
 	};
-	visit_span<RAYS, N, NC, NR, EITHER>(
-		s.weighting, c, PITCH, origin_of<NC, NR>(PITCH), first,
-		[&](int place) {
-			at = tile + place;
+	visit_span<RAYS, N, 2, NC, NR, EITHER>(
+		s.weighting, c, first,
+		[&](float column, float row) {
+			at = tile + window_at(column, row, PITCH, origin_of<NC, NR>(PITCH));
 #pragma unroll
 			for (int r = 0; r < NR - 1; r++)
 				load(r);
@@ -159,10 +159,12 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 		break;
 		SHARE_KINDS(KIND)
 #undef KIND
-#define KIND(number, N, NC, NR, EITHER) \
+#define KIND(number, N, G, NC, NR, EITHER) \
 	case number: \
+		static_assert(G == 2, "windows move by a row per voxel"); \
 		visit_spans<Pixel, PITCH, RAYS, N, NC, NR, EITHER>(s, c, tile, sum); \
 		break;
+		LONG_SPAN_KINDS(KIND)
 		SPAN_KINDS(KIND)
 #undef KIND
 	default:

@@ -53,9 +53,10 @@ typedef struct {
 
 /* Rows and columns that blocks see of a view, and both together at most; blocks may
  * still see more, where the depth varies within them. padded: `area` with rows of whole banks.
- * direction: of quarters of the circle, or 0. axes: of lanes, a bit mask. */
+ * direction: of quarters of the circle, or 0. axes: of lanes, a bit mask. more: forward,
+ * blocks per SM that share its memory beside a second one. */
 typedef struct {
-	int rows, columns, area, padded, direction, axes;
+	int rows, columns, area, padded, direction, axes, more;
 } TileSize;
 
 static inline int quarter_direction(const ProjectRequest *what)

@@ -42,6 +42,15 @@ static __device__ __forceinline__ void add_rounded(int *at, int64_t apart, float
 	add_rounded(at + 3 * apart, 0, a, x.w);
 }
 
+/* Adds x to global memory; a condition instead of a branch. */
+static __device__ __forceinline__ void add_if(bool condition, int *to, int x)
+{
+	asm volatile("{ .reg .pred p; setp.ne.s32 p, %0, 0; @p red.global.add.s32 [%1], %2; }"
+		     :
+		     : "r"((int)condition), "l"(to), "r"(x)
+		     : "memory");
+}
+
 /* Pixels of the tile of one view. */
 template <class Near> static __device__ __forceinline__ int tile_pixels(const Near &near)
 {
@@ -69,7 +78,7 @@ static __device__ __forceinline__ void flush_tiles(
 	const float scale = near.flush, rate = 1 / (float)columns;
 	for (int i = threadIdx.x; i < end; i += THREADS) {
 		const int r = (int)(((float)i + 0.5f) * rate), c = i - r * columns, y = row + r,
-			  x = column + c, place = r * pitch + c;
+			  x = column + c, place = r * pitch + tile_column(near, c);
 		const bool seen =
 			(unsigned)x < (unsigned)s.columns && (unsigned)y < (unsigned)s.rows;
 		int *to = image + (y * s.columns + x);
@@ -77,9 +86,8 @@ static __device__ __forceinline__ void flush_tiles(
 		for (int part = 0; part < N; part++) {
 			const int sum = tile[part * apart + place];
 			tile[part * apart + place] = 0;
-			if (seen && sum != 0)
-				atomicAdd(to + part * image_apart,
-					__float2int_rn((float)sum * scale));
+			add_if(seen && sum != 0, to + part * image_apart,
+				__float2int_rn((float)sum * scale));
 		}
 	}
 }
@@ -353,8 +361,8 @@ static inline VoxelBound bound_at(const Plan *plan, const KernelView *k, const d
 	return b;
 }
 
-/* The axis of lanes for a view: x or y, where neighbouring voxels along z are about one row apart,
- * so that columns along z are in spans (footprint_shares.h). */
+/* The axis of lanes for a view: x or y, where neighbouring voxels along z are about a row or more
+ * apart, so that columns along z are in spans (footprint_shares.h). */
 static inline int footprint_lanes(const Plan *plan, const KernelView *k)
 {
 	double middle[3], apart[2];
@@ -364,7 +372,7 @@ static inline int footprint_lanes(const Plan *plan, const KernelView *k)
 	for (int a = 0; a < 2; a++) /* as in lanes_axis */
 		apart[a] = hypot(b.u[a], b.v[a]) * fmin(1.0, (double)plan->grid.n[a] / (int)LANES);
 	const int other = apart[0] > apart[1] ? 0 : 1;
-	if (fabs(b.u[2]) < 0.3 && fabs(b.v[2] - 1) < 0.4 && apart[other] > 0.5)
+	if (fabs(b.u[2]) < 0.3 * fmax(b.v[2], 1.0) && b.v[2] > 0.6 && apart[other] > 0.5)
 		return other;
 	return lanes_axis(plan, k);
 }

@@ -49,8 +49,28 @@ static __device__ __forceinline__ void visit_column(
 	}
 }
 
-/* The pixels of one view in a window that moves by a row per voxel. */
-template <int NC, int NR> struct MovingWindow {
+/* Where a window is on the tile: its columns of even and odd number, the first one being even. */
+template <int G> struct WindowPlace {
+	int *even, *odd;
+
+	/* row: the place of its first row; column: the first one. */
+	__device__ __forceinline__ void set(int *row, unsigned column)
+	{
+		constexpr int HALF = span_pitch(G) / 2;
+		even = row + ((column >> 1) + (column & 1) * HALF);
+		odd = row + (((column + 1) >> 1) + ((column + 1) & 1) * HALF);
+	}
+
+	__device__ __forceinline__ int *at(int c, int offset) const
+	{
+		if (!span_split(G))
+			return even + (c + offset);
+		return (c % 2 ? odd : even) + (c / 2 + offset);
+	}
+};
+
+/* The pixels of one view in a window that moves by G / 2 rows per voxel. */
+template <int G, int NC, int NR> struct MovingWindow {
 	float sum[NR][NC]; /* plus MAGIC; a row of the image is number row % NR */
 
 	/* Adds voxel i, times the shares of columns and rows. */
@@ -58,108 +78,123 @@ template <int NC, int NR> struct MovingWindow {
 	{
 #pragma unroll
 		for (int r = 0; r < NR; r++) {
+			const int row = span_row(G, i) + r;
+			const bool begins = i == 0 || row >= span_row(G, i - 1) + NR;
 			const float line = x * b[r];
 #pragma unroll
-			for (int c = 0; c < NC; c++)
-				put(i, r, c, a[c], line);
+			for (int c = 0; c < NC; c++) {
+				float &to = sum[row % NR][c];
+				to = fmaf(a[c], line, begins ? MAGIC : to);
+			}
 		}
 	}
 
-	/* The same with products of these shares, for several views. */
-	__device__ __forceinline__ void add(int i, float x, const float weight[NR][NC])
+	/* Adds rows first .. end - 1 of the image to the tile; pitch: from one to the next. */
+	__device__ __forceinline__ void flush(
+		int first, int end, const WindowPlace<G> &place, int pitch, int offset) const
 	{
 #pragma unroll
-		for (int r = 0; r < NR; r++)
+		for (int row = first; row < end; row++)
 #pragma unroll
 			for (int c = 0; c < NC; c++)
-				put(i, r, c, weight[r][c], x);
-	}
-
-	__device__ __forceinline__ void put(int i, int r, int c, float a, float x)
-	{
-		float &to = sum[(i + r) % NR][c];
-		to = fmaf(a, x, i == 0 || r == NR - 1 ? MAGIC : to);
-	}
-
-	/* Adds its first row, number i of the image, to the tile. */
-	__device__ __forceinline__ void flush(int i, int *at) const
-	{
-#pragma unroll
-		for (int c = 0; c < NC; c++)
-			atomicAdd(at + c, __float_as_int(sum[i % NR][c]) - __float_as_int(MAGIC));
+				atomicAdd(place.at(c, row * pitch + offset),
+					__float_as_int(sum[row % NR][c]) - __float_as_int(MAGIC));
 	}
 };
 
-/* Voxel i of a span, in the windows of one view or of four. */
-template <int NC, int NR>
-static __device__ __forceinline__ void add_voxel(
-	int i, float x, const float *a, const float *b, float scale, MovingWindow<NC, NR> *window)
+/* column, row: of middle_pixel. */
+template <int P, int G, int NC, int NR>
+static __device__ __forceinline__ WindowPlace<G> place_window(int *tile, float column, float row)
 {
-	window[0].add(i, x * scale, a, b);
+	constexpr int PITCH = P * span_pitch(G);
+	WindowPlace<G> place;
+	if (span_split(G)) {
+		const unsigned first = __float_as_uint(column) - __float_as_uint(MAGIC);
+		const int rows = window_at(
+			0.f, row, PITCH, origin_of<1, NR>(PITCH) + __float_as_uint(MAGIC));
+		place.set(tile + rows, first - BEFORE<NC>);
+	} else {
+		place.even = tile + window_at(column, row, PITCH, origin_of<NC, NR>(PITCH));
+	}
+	return place;
 }
 
-template <int NC, int NR>
-static __device__ __forceinline__ void add_voxel(int i, const float4 &x, const float *a,
-	const float *b, float scale, MovingWindow<NC, NR> *window)
+/* Adds voxels first .. first + N - 1 of a column; voxel(i, part): the value of number i of these. */
+template <int P, bool RAYS, int N, int G, int NC, int NR, bool EITHER, class Voxel>
+static __device__ __forceinline__ void add_span(
+	const Footprints &s, const Column &c, int *tile, float first, const Voxel &voxel)
 {
-	float weight[NR][NC];
-#pragma unroll
-	for (int r = 0; r < NR; r++)
-#pragma unroll
-		for (int c = 0; c < NC; c++)
-			weight[r][c] = scale * b[r] * a[c];
-#pragma unroll
-	for (int part = 0; part < 4; part++)
-		window[part].add(i, part_of(x, part), weight);
-}
-
-/* Voxels first .. first + N - 1 of a column; these are number `from` on of `voxels`. */
-template <class Value, bool RAYS, int N, int NC, int NR, bool EITHER>
-static __device__ __forceinline__ void add_span(const Footprints &s, const Column &c, int *tile,
-	float first, int from, const Mine<Value> &voxels)
-{
-	constexpr int P = PARTS<Value>, STRIDE = P * SPAN_PITCH;
-	MovingWindow<NC, NR> window[P];
-	int *at;
-	const auto flush = [&](int i) {
-#pragma unroll
-		for (int part = 0; part < P; part++)
-			window[part].flush(i, at + (i * STRIDE + part * SPAN_PITCH));
+	constexpr int PITCH = span_pitch(G);
+	WindowPlace<G> place;
+	MovingWindow<G, NC, NR> window;
+	const auto add = [&](int i, int part, float x, const float *a, const float *b) {
+		window.add(i, x, a, b);
+		const int row = span_row(G, i), end = i + 1 < N ? span_row(G, i + 1) : row + NR;
+		window.flush(row, end, place, P * PITCH, part * PITCH);
 	};
-	visit_span<RAYS, N, NC, NR, EITHER>(
-		s.weighting, c, STRIDE, origin_of<NC, NR>(STRIDE), first,
-		[&](int place) { at = tile + place; },
-		[&](int i, const float *a, const float *b, float scale) {
-			add_voxel<NC, NR>(i, voxels.at(from + i), a, b, scale, window);
-			flush(i);
+	float a[N][NC], b[N][NR]; /* of several views, which have the same shares */
+	visit_span<RAYS, N, G, NC, NR, EITHER>(
+		s.weighting, c, first,
+		[&](float column, float row) {
+			place = place_window<P, G, NC, NR>(tile, column, row);
+		},
+		[&](int i, const float *across, const float *along, float scale) {
+			if (P == 1)
+				add(i, 0, scale * voxel(i, 0), across, along);
+#pragma unroll
+			for (int r = 0; r < NR; r++)
+				b[i][r] = scale * along[r];
+#pragma unroll
+			for (int k = 0; k < NC; k++)
+				a[i][k] = across[k];
 		});
 #pragma unroll
-	for (int i = N; i < N + NR - 1; i++)
-		flush(i);
+	for (int part = 0; P > 1 && part < P; part++)
+#pragma unroll
+		for (int i = 0; i < N; i++)
+			add(i, part, voxel(i, part), a[i], b[i]);
 }
 
-template <class Value, bool RAYS, int N, int NC, int NR, bool EITHER>
-static __device__ __forceinline__ void visit_spans(
-	const Footprints &s, const Column &c, int *tile, Mine<Value> &voxels)
+/* a, or b where `which` is 0, without a branch, which would be chosen for the code that follows. */
+static __device__ __forceinline__ float chosen(int which, float a, float b)
 {
+	float result;
+	asm("{ .reg .pred p; setp.ne.s32 p, %3, 0; selp.f32 %0, %1, %2, p; }"
+		: "=f"(result)
+		: "f"(a), "f"(b), "r"(which));
+	return result;
+}
+
+template <class Value, bool RAYS, int N, int G, int NC, int NR, bool EITHER>
+static __device__ __forceinline__ void visit_spans(const Footprints &s, const Near &near, float dx,
+	float dy, int *tile, const Mine<Value> &voxels)
+{
+	constexpr int P = PARTS<Value>, LATER = COLUMN<Value> - N;
+	static_assert(P == 1 || LATER <= N, "halves of a column in registers");
+	const Column whole = column_of(s, near, dx, dy);
 	/* Unrolled, this would not fit into the instruction cache. */
 #pragma unroll 1
 	for (int first = 0; first < COLUMN<Value>; first += N) {
-		if constexpr (PARTS<Value> == 4) {
-			add_span<Value, RAYS, N, NC, NR, EITHER>(
-				s, c, tile, (float)first, 0, voxels);
-			voxels.template rotate<N>();
+		if constexpr (P == 1) {
+			add_span<P, RAYS, N, G, NC, NR, EITHER>(s, whole, tile, (float)first,
+				[&](int i, int) { return voxels.at(first + i); });
 		} else {
-			add_span<Value, RAYS, N, NC, NR, EITHER>(
-				s, c, tile, (float)first, first, voxels);
+			int none = 0; /* unknown: there are no registers to keep the column in */
+			asm volatile("" : "+r"(none));
+			const Column c = column_of(s, (&near)[none], dx, dy);
+			add_span<P, RAYS, N, G, NC, NR, EITHER>(
+				s, c, tile, (float)first, [&](int i, int part) {
+					return chosen(first, part_of(voxels.at(LATER + i), part),
+						part_of(voxels.at(i), part));
+				});
 		}
 	}
 }
 
 /* The kind is the same for all threads of a block. */
 template <class Value, bool RAYS>
-static __device__ __forceinline__ void visit_view(
-	const Footprints &s, const Near &near, int *tile, float dx, float dy, Mine<Value> &voxels)
+static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near, int *tile,
+	float dx, float dy, const Mine<Value> &voxels)
 {
 	const Column c = column_of(s, near, dx, dy);
 	const int apart = tile_pixels(near);
@@ -170,18 +205,13 @@ static __device__ __forceinline__ void visit_view(
 		break;
 		SHARE_KINDS(KIND)
 #undef KIND
-#define KIND(number, N, NC, NR, EITHER) \
+#define KIND(number, N, G, NC, NR, EITHER) \
 	case number: \
-		visit_spans<Value, RAYS, N, NC, NR, EITHER>(s, c, tile, voxels); \
+		if constexpr (PARTS<Value> == 4 ? N == 4 : NC * NR == 9 || G > 2) \
+			visit_spans<Value, RAYS, N, G, NC, NR, EITHER>( \
+				s, near, dx, dy, tile, voxels); \
 		break;
-		SPAN_KINDS(KIND)
-#undef KIND
-#define KIND(number, N, NC, NR, EITHER) \
-	case number: \
-		if constexpr (PARTS<Value> == 4) \
-			visit_spans<Value, RAYS, N, NC, NR, EITHER>(s, c, tile, voxels); \
-		break;
-		LARGE_SPAN_KINDS(KIND)
+		ALL_SPAN_KINDS(KIND)
 #undef KIND
 	default:
 		break;
@@ -211,18 +241,22 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	if (s.quanta[view].axis != s.axis[0])
 		return;
 	near_block(s, &s.views[view], first, MOST_SIDE, 1, near);
+	const KindSize span = kind_size(near->kind);
+	near->split = near->kind >= SHARE_COUNT && span_split(span.step);
 	if (near->kind >= SHARE_COUNT)
-		near->pitch = SPAN_PITCH;
+		near->pitch = span_pitch(span.step);
 	else
 		set_pitch(s, near->u.x - near->u.w * near->d.x, near->v.x - near->v.w * near->d.x,
 			near);
-	/* As many voxels of a span as its window has rows meet one of these. */
-	const float most = span_voxels(near->kind) > 1 ? (float)share_pixels(near->kind, 1) : 1;
+	/* As many voxels of a span as its window has steps meet one of its rows. */
+	const float most =
+		span.voxels > 1 ? (float)((2 * span.rows + span.step - 1) / span.step) : 1;
 	set_units(s, &s.views[view], s.quanta[view], first, most, near);
 }
 
-template <class Value, bool RAYS>
-static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
+/* BLOCKS: per SM. */
+template <class Value, bool RAYS, int BLOCKS>
+static __global__ void __launch_bounds__(THREADS, BLOCKS)
 	footprint_forward(const __grid_constant__ Footprints s)
 {
 	extern __shared__ float4 memory[];
@@ -230,7 +264,7 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
 	visit_block<Value, COLUMN<Value>>(
 		s, near, (int *)memory,
 		[&](int view, const int first[3], Near *to) { set_near(s, view, first, to); },
-		[&](const Near &v, int *tile, float dx, float dy, Mine<Value> &voxels) {
+		[&](const Near &v, int *tile, float dx, float dy, const Mine<Value> &voxels) {
 			visit_view<Value, RAYS>(s, v, tile, dx, dy, voxels);
 		},
 		[&](const Near &v, int *image, const Line &line, float dx, float dy) {
@@ -275,6 +309,7 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 		return false;
 	TileSize *size = notes_of<TileSize>(notes);
 	*size = measure<float4>(what, axes);
+	add_block<float4>(FIXED<float4>, size);
 	share_memory<float4>(FIXED<float4>, size);
 	pad_tiles<float4>(FIXED<float4>, size);
 	if (size->direction != 0 && has_tiles<float4>(FIXED<float4>, size))
@@ -288,8 +323,13 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 template <class Value>
 static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const TileSize *size)
 {
+	/* Fewer blocks have more registers. */
+	constexpr int FEW = PARTS<Value> == 4 ? 2 : 3;
+	const bool many = size->more > 0, rays = has_rays(what);
 	auto kernel =
-		has_rays(what) ? footprint_forward<Value, true> : footprint_forward<Value, false>;
+		many ? rays ? footprint_forward<Value, true, 3> : footprint_forward<Value, false, 3>
+		: rays ? footprint_forward<Value, true, FEW>
+		       : footprint_forward<Value, false, FEW>;
 	return run_footprints<Value>(backend, what, size, NEAR_BYTES, Mine<Value>::BYTES, kernel,
 		COLUMN<Value>, order_axes);
 }

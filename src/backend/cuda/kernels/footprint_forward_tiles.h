@@ -16,16 +16,24 @@ template <class Value> static bool has_tiles(int fixed, const TileSize *size)
 	return cuda_has_shared(tile_bytes<Value>(size) + fixed);
 }
 
-/* Bytes for tiles that leave as many to a second block. */
-static inline int half_bytes(int fixed)
+/* Bytes for tiles that leave as many to a second block, or to more. */
+static inline int shared_bytes(int fixed, const TileSize *size)
 {
-	return cuda_most_shared() / 2 - 1024 - fixed;
+	return cuda_most_shared() / (2 + size->more) - 1024 - fixed;
+}
+
+/* Lets a third block share the memory, where tiles are small enough. */
+template <class Value> static void add_block(int fixed, TileSize *size)
+{
+	size->more = 1;
+	if (size->padded > shared_bytes(fixed, size) / (int)sizeof(Value))
+		size->more = 0;
 }
 
 /* Enlarges tiles for the pitches of set_pitch, as far as a second block has memory too. */
 template <class Value> static void pad_tiles(int fixed, TileSize *size)
 {
-	const int most = half_bytes(fixed) / (int)sizeof(Value);
+	const int most = shared_bytes(fixed, size) / (int)sizeof(Value);
 	size->area = max(size->area, min(size->padded, most));
 }
 
@@ -41,14 +49,14 @@ static inline void limit_tiles(int fixed, TileSize *size)
 template <class Value> static int pool_bytes(int fixed, const TileSize *size)
 {
 	const int one = tile_bytes<Value>(size);
-	return max(one, min(2 * one, half_bytes(fixed) / 16 * 16));
+	return max(one, min(2 * one, shared_bytes(fixed, size) / 16 * 16));
 }
 
 /* Limits tiles to what leaves memory for a second block, where the largest ones are not much
  * larger: few blocks see so much of a view, and add to it directly. */
 template <class Value> static void share_memory(int fixed, TileSize *size)
 {
-	const int most = half_bytes(fixed) / (int)sizeof(Value);
+	const int most = shared_bytes(fixed, size) / (int)sizeof(Value);
 	if (2 * size->area <= 3 * most)
 		size->area = min(size->area, most);
 }

@@ -142,76 +142,124 @@ static __device__ __forceinline__ int share_kind(
 	return -1;
 }
 
-enum {
-	SHARE_COUNT = 8, /* kinds */
-	SPAN_PITCH = 64  /* forward: of the rows of a tile */
-};
+enum { SHARE_COUNT = 8 /* kinds */ };
 
 /* Spans of N neighbouring voxels of a column whose footprints are in windows of NC x NR pixels,
- * each one row after that of the voxel before; shapes are plain. EITHER: see shares_of, across
- * columns. Larger windows than those of single voxels pay where shared memory is the limit, which
- * is in forward projection of four views. */
+ * G / 2 rows after that of the voxel before, rounded down; shapes are plain. EITHER: see shares_of,
+ * across columns. Larger windows than those of single voxels pay where shared memory is the limit,
+ * which is in forward projection of four views, or where voxels appear larger than pixels. */
+#define LONG_SPAN_KINDS(KIND) KIND(8, 8, 2, 3, 3, false)
+
 #define SPAN_KINDS(KIND) \
-	KIND(8, 8, 3, 3, false) \
-	KIND(9, 4, 3, 3, true)
+	KIND(9, 4, 2, 3, 3, false) \
+	KIND(10, 4, 2, 3, 3, true)
 
 #define LARGE_SPAN_KINDS(KIND) \
-	KIND(10, 4, 3, 4, true) \
-	KIND(11, 4, 4, 3, false) \
-	KIND(12, 4, 4, 4, false)
+	KIND(11, 4, 2, 3, 4, true) \
+	KIND(12, 4, 2, 4, 3, false) \
+	KIND(13, 4, 2, 4, 4, false)
 
-/* Whether windows of P pixels are enough for N footprints of this length, whose centres are at most
- * `step` farther from one to the next than the windows. gap: least difference of their boxes. */
-template <int N, int P, bool EITHER>
-static __device__ __forceinline__ bool span_fits(float length, float step, float gap)
+#define STEEP_SPAN_KINDS(KIND) \
+	KIND(14, 4, 3, 4, 4, false) \
+	KIND(15, 4, 4, 4, 4, false) \
+	KIND(16, 4, 4, 5, 4, true) \
+	KIND(17, 4, 5, 5, 5, true)
+
+#define ALL_SPAN_KINDS(KIND) \
+	LONG_SPAN_KINDS(KIND) SPAN_KINDS(KIND) LARGE_SPAN_KINDS(KIND) STEEP_SPAN_KINDS(KIND)
+
+/* Rows from the window of a span's first voxel to that of voxel i. */
+static __host__ __device__ __forceinline__ constexpr int span_row(int G, int i)
 {
-	const float more = (N - 1) * step;
+	return i * G / 2;
+}
+
+/* How much farther the centres of a span's voxels are apart than their windows, at most, if rows
+ * per voxel are between low and high. */
+static __device__ __forceinline__ float span_more(int N, int G, float low, float high)
+{
+	const float differ = fmaxf(high - 0.5f * G, 0.5f * G - low);
+	return (N - 1) * differ + (G % 2 ? 0.5f : 0.f);
+}
+
+/* Whether windows of P pixels are enough for footprints of this length, whose centres are in an
+ * interval of length `more` about the middle. gap: least difference of their boxes. */
+template <int P, bool EITHER>
+static __device__ __forceinline__ bool span_fits(float length, float more, float gap)
+{
 	return length + more <= P - 1 && (EITHER || gap > more - (P % 2 ? 0 : 1));
 }
 
-/* The first kind that is enough; -1: none. [0]: across columns; [1]: along rows. */
-static __device__ __forceinline__ int span_kind(
-	const float length[2], const float step[2], const float gap[2], bool large)
+/* What a block sees of footprints, in columns [0] and rows [1]: length of the longest one, range of
+ * steps from a voxel of a column to the next, least difference of the boxes. */
+typedef struct {
+	float length[2], low[2], high[2], gap[2];
+} SeenSpan;
+
+/* Which of the kinds a kernel is compiled for. */
+typedef struct {
+	bool longer, large, steep;
+} SpanChoice;
+
+/* The first kind that is enough; -1: none. */
+static __device__ __forceinline__ int span_kind(const SeenSpan &seen, SpanChoice choice)
 {
-#define KIND(number, N, NC, NR, EITHER) \
-	if (span_fits<N, NC, EITHER>(length[0], step[0], gap[0]) && \
-		span_fits<N, NR, false>(length[1], step[1], gap[1])) \
+#define KIND(number, N, G, NC, NR, EITHER) \
+	if (span_fits<NC, EITHER>( \
+		    seen.length[0], span_more(N, 0, seen.low[0], seen.high[0]), seen.gap[0]) && \
+		span_fits<NR, false>( \
+			seen.length[1], span_more(N, G, seen.low[1], seen.high[1]), seen.gap[1])) \
 		return number;
+	if (choice.longer) {
+		LONG_SPAN_KINDS(KIND)
+	}
 	SPAN_KINDS(KIND)
-	if (!large)
-		return -1;
-	LARGE_SPAN_KINDS(KIND)
+	if (choice.large) {
+		LARGE_SPAN_KINDS(KIND)
+	}
+	if (choice.steep) {
+		STEEP_SPAN_KINDS(KIND)
+	}
 #undef KIND
 	return -1;
 }
 
-/* Columns or rows of a kind. */
-static __device__ inline int share_pixels(int kind, int rows)
-{
-#define KIND(number, NC, NR, ACROSS, ALONG) \
-	if (kind == number) \
-		return rows ? NR : NC;
+/* Voxels, half rows per voxel, columns and rows of a kind. */
+typedef struct {
+	signed char voxels, step, columns, rows;
+} KindSize;
+
+static __constant__ const KindSize kind_sizes[] = {
+#define KIND(number, NC, NR, ACROSS, ALONG) {1, 2, NC, NR},
 	SHARE_KINDS(KIND)
 #undef KIND
-#define KIND(number, N, NC, NR, EITHER) \
-	if (kind == number) \
-		return rows ? NR : NC;
-	SPAN_KINDS(KIND)
-	LARGE_SPAN_KINDS(KIND)
+#define KIND(number, N, G, NC, NR, EITHER) {N, G, NC, NR},
+		ALL_SPAN_KINDS(KIND)
 #undef KIND
-	return 0;
+};
+
+static __device__ __forceinline__ KindSize kind_size(int kind)
+{
+	return kind >= 0 ? kind_sizes[kind] : KindSize{1, 2, 0, 0};
 }
 
-/* Voxels of a span. */
-static __device__ inline int span_voxels(int kind)
+/* Columns or rows of a kind. */
+static __device__ __forceinline__ int share_pixels(int kind, int rows)
 {
-#define KIND(number, N, NC, NR, EITHER) \
-	if (kind == number) \
-		return N;
-	SPAN_KINDS(KIND)
-	LARGE_SPAN_KINDS(KIND)
-#undef KIND
-	return 1;
+	const KindSize size = kind_size(kind);
+	return rows ? size.rows : size.columns;
+}
+
+/* Forward: pitch of a tile's rows, and whether even columns are before odd ones, so that lanes
+ * which are two columns apart are in neighbouring banks. */
+static __host__ __device__ constexpr int span_pitch(int G)
+{
+	return G > 2 ? 128 : 64;
+}
+
+static __host__ __device__ constexpr bool span_split(int G)
+{
+	return G > 3;
 }
 
 #endif

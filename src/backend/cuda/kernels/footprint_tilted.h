@@ -27,6 +27,7 @@ typedef struct __align__(16)
 	int rows, columns; /* of the tile */
 	int pitch;         /* of its rows */
 	int kind;
+	bool split; /* forward: even columns are before odd ones */
 }
 Near;
 
@@ -36,14 +37,18 @@ static __device__ __forceinline__ bool is_side_by_side(const Near &near)
 	return near.kind >= SHARE_COUNT;
 }
 
+/* Place of column c in a row of the tile. */
+static __device__ __forceinline__ int tile_column(const Near &near, int c)
+{
+	return near.split ? (c >> 1) + (c & 1) * (near.pitch / 2) : c;
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* Projection of a block, in pixels: range of centres and length of the longest footprint; the least
- * depth. From one voxel of a column to the next, the centre moves by 0 columns and 1 row, and up to
- * `step` more or less. gap: least difference of the boxes of a footprint. */
+/* Projection of a block, in pixels: range of centres; the least depth. */
 typedef struct {
 	double low[2], high[2], depth;
-	float length[2], step[2], gap[2];
+	SeenSpan span;
 } Seen;
 
 /* The changes of U or V and of D along the edges of a voxel. */
@@ -59,7 +64,7 @@ static __device__ __forceinline__ Change change_of(const double f[4], const doub
 
 /* Adds the footprint at pixel p, where 1 / D is `rate`; c: 0 across columns, 1 along rows. */
 static __device__ __forceinline__ void see_footprint(
-	const Change &change, int column, int c, float p, float rate, Seen *seen)
+	const Change &change, int column, int c, float p, float rate, SeenSpan *seen)
 {
 	const float by[3] = {fmaf(-p, change.d[0], change.f[0]), fmaf(-p, change.d[1], change.f[1]),
 		fmaf(-p, change.d[2], change.f[2])};
@@ -67,10 +72,11 @@ static __device__ __forceinline__ void see_footprint(
 	const float larger = fmaxf(x, y), one = fminf(x, y), two = fminf(larger, z),
 		    wide = fmaxf(larger, z),
 		    narrow = length_nearly(fmaf(one, one, fmaf(two, two, 1e-30f)));
-	const float step = rate * (column == 2 ? by[2] : column == 1 ? by[1] : by[0]) - c;
+	const float step = rate * (column == 2 ? by[2] : column == 1 ? by[1] : by[0]);
 	seen->length[c] = fmaxf(seen->length[c], rate * (wide + fminf(narrow, wide)));
 	seen->gap[c] = fminf(seen->gap[c], rate * (wide - narrow));
-	seen->step[c] = fmaxf(seen->step[c], fabsf(step));
+	seen->low[c] = fminf(seen->low[c], step);
+	seen->high[c] = fmaxf(seen->high[c], step);
 }
 
 /* Adds a corner of the block at which U, V and D are these; column: axis of its columns. */
@@ -84,7 +90,7 @@ static __device__ __forceinline__ void see_corner(
 		const double p = form[c] * rate;
 		seen->low[c] = fmin(seen->low[c], p);
 		seen->high[c] = fmax(seen->high[c], p);
-		see_footprint(change[c], column, c, (float)p, (float)rate, seen);
+		see_footprint(change[c], column, c, (float)p, (float)rate, &seen->span);
 	}
 }
 
@@ -93,7 +99,8 @@ static __device__ __forceinline__ void see_corner(
 static __device__ __forceinline__ Seen seen_by(
 	const Footprints &s, const KernelView *k, const double corner[3])
 {
-	Seen seen = {{1e9, 1e9}, {-1e9, -1e9}, 1e300, {0, 0}, {0, 0}, {1e9f, 1e9f}};
+	Seen seen = {{1e9, 1e9}, {-1e9, -1e9}, 1e300,
+		{{0, 0}, {1e9f, 1e9f}, {-1e9f, -1e9f}, {1e9f, 1e9f}}};
 	const Change change[2] = {change_of(k->column, k->depth), change_of(k->row, k->depth)};
 	const double *const forms[3] = {k->column, k->row, k->depth};
 	double at[3], by[3][3];
@@ -118,9 +125,11 @@ static __device__ __forceinline__ Seen seen_by(
 		see_corner(form, change, s.axis[2], &seen);
 	}
 	for (int c = 0; c < 2; c++) { /* rounding of float, and lengths between the corners */
-		seen.length[c] = fmaf(seen.length[c], 1.0005f, 2e-5f);
-		seen.step[c] = fmaf(seen.step[c], 1.0005f, 2e-5f);
-		seen.gap[c] = fmaf(seen.gap[c], 0.9995f, -1e-4f);
+		SeenSpan &span = seen.span;
+		span.length[c] = fmaf(span.length[c], 1.0005f, 2e-5f);
+		span.low[c] = span.low[c] - fmaf(fabsf(span.low[c]), 5e-4f, 2e-5f);
+		span.high[c] = span.high[c] + fmaf(fabsf(span.high[c]), 5e-4f, 2e-5f);
+		span.gap[c] = fmaf(span.gap[c], 0.9995f, -1e-4f);
 	}
 	return seen;
 }
@@ -194,14 +203,15 @@ static __device__ double first_share(int kind, int c, double p)
 	return rint(fmin(fmax(p, -1e6), 1e6) - (n % 2 ? 0 : 0.5)) - (n - 1) / 2;
 }
 
-/* Whether there is memory for a tile of this size; forward, tiles of spans have rows of SPAN_PITCH
- * pixels. */
+/* Whether there is memory for a tile of this size; forward, tiles of spans have rows of
+ * span_pitch. */
 static __device__ __forceinline__ bool has_tile(
 	const Footprints &s, int kind, const double size[2], int pitch)
 {
 	const bool spans = s.tile_area > 0 && kind >= SHARE_COUNT;
-	const double columns = spans ? SPAN_PITCH : size[0];
-	return size[1] <= s.tile_rows && size[0] <= (spans ? SPAN_PITCH : pitch) &&
+	const double most = spans ? span_pitch(kind_size(kind).step) : pitch,
+		     columns = spans ? most : size[0];
+	return size[1] <= s.tile_rows && size[0] <= most &&
 	       (s.tile_area == 0 || columns * size[1] <= s.tile_area);
 }
 
@@ -209,10 +219,12 @@ static __device__ __forceinline__ bool has_tile(
  * at its multiples, a power of two. */
 static __device__ void set_tile(const Footprints &s, const Seen &seen, int pitch, int each, Near *v)
 {
+	const KindSize span = kind_size(v->kind);
 	double first[2], size[2];
 	for (int c = 0; c < 2; c++) {
 		/* The window of a voxel is about the middle of its span. */
-		const double more = 1e-3 + 0.5 * (span_voxels(v->kind) - 1) * seen.step[c];
+		const double more = 1e-3 + 0.5 * span_more(span.voxels, c ? span.step : 0,
+							 seen.span.low[c], seen.span.high[c]);
 		first[c] = first_share(v->kind, c, seen.low[c] - more);
 		if (c == 0)
 			first[c] = (double)((int)first[c] & -each);
@@ -228,7 +240,7 @@ static __device__ void set_tile(const Footprints &s, const Seen &seen, int pitch
 	 * floats relative to such a pixel would have too few digits. */
 	v->column = (int)(v->kind < 0 ? seen_position(first[0], s.columns) : first[0]);
 	v->row = (int)(v->kind < 0 ? seen_position(first[1], s.rows) : first[1]);
-	const double reach[2] = {0.5 * seen.length[0] + 0.5, 0.5 * seen.length[1] + 0.5};
+	const double reach[2] = {0.5 * seen.span.length[0] + 0.5, 0.5 * seen.span.length[1] + 0.5};
 	if (seen.depth > 0 &&
 		(seen.high[0] + reach[0] < 0 || seen.low[0] - reach[0] > s.columns - 1 ||
 			seen.high[1] + reach[1] < 0 || seen.low[1] - reach[1] > s.rows - 1))
@@ -248,12 +260,13 @@ static __device__ __noinline__ void near_block(
 	Near v = {.scale = scale_of(s.weighting, k, rate)};
 	const bool plain[2] = {are_plain(k->column, k->depth, seen.low[0], seen.high[0], across),
 		are_plain(k->row, k->depth, seen.low[1], seen.high[1], along)};
-	const bool large = s.tile_area > 0 && s.direction != 0; /* forward, four views */
-	v.kind = plain[0] && plain[1] ? span_kind(seen.length, seen.step, seen.gap, large) : DIRECT;
+	const bool forward = s.tile_area > 0, four = forward && s.direction != 0;
+	const SpanChoice choice = {!four, four, forward};
+	v.kind = plain[0] && plain[1] ? span_kind(seen.span, choice) : DIRECT;
 	if (v.kind >= 0)
 		set_tile(s, seen, pitch, each, &v);
 	if (v.kind == DIRECT) {
-		v.kind = share_kind(seen.length[0], seen.length[1], plain[0], plain[1]);
+		v.kind = share_kind(seen.span.length[0], seen.span.length[1], plain[0], plain[1]);
 		set_tile(s, seen, pitch, each, &v);
 	}
 	v.across = edges_of(k->column, k, across, v.column, rate);
@@ -270,7 +283,7 @@ static __device__ __noinline__ void near_block(
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
 /* A column of voxels in a view: U, V and D of the first one and their changes, square of the
- * distance from the source without its part along the column. */
+ * distance from the source, times scale, without its part along the column. */
 typedef struct {
 	float u, v, d, by_u, by_v, by_d;
 	Edges across, along;
@@ -285,8 +298,8 @@ static __device__ __forceinline__ Column column_of(
 	return Column{fmaf(near.u.x, dx, fmaf(near.u.y, dy, near.u.w)),
 		fmaf(near.v.x, dx, fmaf(near.v.y, dy, near.v.w)),
 		fmaf(near.d.x, dx, fmaf(near.d.y, dy, near.d.w)), near.u.z, near.v.z, near.d.z,
-		near.across, near.along, fmaf(ax, ax, ay * ay), near.away[2], s.step[2], near.scale,
-		near.pitch};
+		near.across, near.along, fmaf(ax, ax, ay * ay) * near.scale * near.scale,
+		near.away[2] * near.scale, s.step[2] * near.scale, near.scale, near.pitch};
 }
 
 /* The weight of a voxel, divided by the product of the two boxes, of which `wide` are halves. */
@@ -294,11 +307,11 @@ template <bool RAYS>
 static __device__ __forceinline__ float weight_of(
 	int weighting, const Column &c, float k, float rate, float product)
 {
-	const float weight = c.scale * inverse_nearly(product);
 	if (RAYS) {
 		const float rise = fmaf(k, c.step, c.rise), square = fmaf(rise, rise, c.square);
-		return (weight * rate) * (rate * rate) * length_nearly(square);
+		return (inverse_nearly(product) * rate) * (rate * rate) * length_nearly(square);
 	}
+	const float weight = c.scale * inverse_nearly(product);
 	return weighting == WEIGHT_DEPTH ? weight * (rate * rate) : weight;
 }
 
@@ -347,18 +360,21 @@ static __device__ __forceinline__ void visit_voxel(
 		weight_of<RAYS>(weighting, c, k, at.rate, across.wide * along.wide));
 }
 
-/* The voxels first .. first + N - 1: calls begin(place of the first pixel of the first one's window
- * on the tile), and use(i, shares of columns, of rows, weight) for each of them, whose window is i
- * rows after the first one's. */
-template <bool RAYS, int N, int NC, int NR, bool EITHER, class Begin, class Use>
-static __device__ __forceinline__ void visit_span(int weighting, const Column &c, int pitch,
-	unsigned origin, float first, const Begin &begin, const Use &use)
+/* The voxels first .. first + N - 1: calls begin(column, row: of middle_pixel of the first one), and
+ * use(i, shares of columns, of rows, weight) for each of them, whose window is span_row(G, i) rows
+ * after the first one's. */
+template <bool RAYS, int N, int G, int NC, int NR, bool EITHER, class Begin, class Use>
+static __device__ __forceinline__ void visit_span(
+	int weighting, const Column &c, float first, const Begin &begin, const Use &use)
 {
-	const Spot middle = spot_of(c, first + 0.5f * (N - 1));
-	const float column = middle_pixel<NC>(middle.u),
-		    row = middle_pixel<NR>(middle.v - 0.5f * (N - 1));
+	constexpr float BACK = 0.25f * (N - 1) * G - (G % 2 ? 0.25f : 0.f);
+	static_assert(N % 2 == 0);
+	const Spot low = spot_of(c, first + (float)(N / 2 - 1)),
+		   high = spot_of(c, first + (float)(N / 2));
+	const float column = middle_pixel<NC>(0.5f * (low.u + high.u)),
+		    row = middle_pixel<NR>(fmaf(0.5f, low.v + high.v, -BACK));
 	const float from = __fadd_rn(column, -MAGIC), below = __fadd_rn(row, -MAGIC);
-	begin(window_at(column, row, pitch, origin));
+	begin(column, row);
 #pragma unroll
 	for (int i = 0; i < N; i++) {
 		const Spot at = spot_of(c, first + (float)i);
@@ -366,7 +382,7 @@ static __device__ __forceinline__ void visit_span(int weighting, const Column &c
 			    along = shape_of<true>(c.along, at.v);
 		float a[NC], b[NR];
 		shares_of<NC, EITHER>(across, from, at.U, at.depth, a);
-		shares_of<NR, false>(along, below + (float)i, at.V, at.depth, b);
+		shares_of<NR, false>(along, below + (float)span_row(G, i), at.V, at.depth, b);
 		use(i, a, b,
 			weight_of<RAYS>(
 				weighting, c, first + (float)i, at.rate, across.wide * along.wide));

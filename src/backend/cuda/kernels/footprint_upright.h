@@ -36,6 +36,11 @@ static __device__ __forceinline__ bool is_side_by_side(const Near &)
 	return false;
 }
 
+static __device__ __forceinline__ int tile_column(const Near &, int c)
+{
+	return c;
+}
+
 /* The pixels that a block meets in a view. */
 typedef struct {
 	double left, right, bottom, top; /* of footprints, in edges: pixel i is from i to i + 1 */
