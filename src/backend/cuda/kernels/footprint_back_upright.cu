@@ -153,6 +153,15 @@ template <class Pixel> static bool has_tiles(TileSize *size)
 	return cuda_has_shared(tile_bytes<Pixel>(size) + fixed);
 }
 
+extern const CudaKernel cuda_footprint_back_any;
+
+/* Where most of a thread's column of voxels would be outside the box, its kernel is faster. */
+static bool any_is_faster(const ProjectRequest *what, CudaNotes *notes)
+{
+	return what->box.high[2] - what->box.low[2] < COLUMN<float> / 2 &&
+	       cuda_footprint_back_any.applies(what, notes);
+}
+
 static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	if (what->plan->model.columns * what->plan->model.rows > 1 << 28 ||
@@ -162,6 +171,8 @@ static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 	*size = tile_size(what, SIDE, SIDE, COLUMN<float4>);
 	if (size->direction != 0 && has_tiles<float4>(size))
 		return true;
+	if (any_is_faster(what, notes))
+		return false;
 	*size = tile_size(what, SIDE, SIDE, COLUMN<float>);
 	size->direction = 0;
 	return has_tiles<float>(size);
