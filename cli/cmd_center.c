@@ -297,9 +297,8 @@ static bool pose_say(const tomos_pose *pose)
 	for (int i = 0; i < TOMOS_POSE_VALUES; i++)
 		if (pose->beyond >> i & 1)
 			warn("the scan has another %s than the one given, but further off than the "
-			     "search reaches (angles: %.1f degrees), so all values are uncertain: "
-			     "give --%s nearer to it",
-				pose_names[i], REACH, pose_names[i]);
+			     "search reaches, so all values are uncertain: give --%s nearer to it",
+				pose_names[i], pose_names[i]);
 	bool uncertain = isnan(pose->error[TOMOS_POSE_AXIS]) || pose->after > MOSTLY_NOISE;
 	bool worse = pose->after > 1.01 * pose->before;
 	if (uncertain)

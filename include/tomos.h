@@ -218,8 +218,8 @@ TOMOS_API tomos_status tomos_geometry_read(
  * NRRD file). Files that do not hold the detector's size need it. */
 TOMOS_API tomos_status tomos_geometry_import(tomos_geometry **scan, const char *path, int64_t rows,
 	int64_t columns, int point_source, double pixel, double pixel_height);
-/* Whether directions of parallel rays may be positions of sources: 1 where their lengths, *low to
- * *high, are far from those of unit vectors, which directions are as a rule. */
+/* Whether directions of parallel rays may be positions of sources: 1 where their lengths are far
+ * from those of unit vectors, which directions are as a rule; they are *low to *high then. */
 TOMOS_API int tomos_geometry_doubt(const tomos_geometry *scan, double *low, double *high);
 TOMOS_API tomos_status tomos_geometry_write(
 	const tomos_geometry *scan, const char *path, const tomos_file_options *options);

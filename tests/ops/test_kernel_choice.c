@@ -1,6 +1,6 @@
-/* Which kernel projects a geometry of the survey with each instruction set. Only the choice is made,
- * without data. A change of a rule shows here; whether it is a better one, tells `tomos bench
- * --survey` with TOMOS_KERNEL. */
+/* Which kernel projects a geometry of the survey with each instruction set. Only the choice is
+ * made, without data. A change of a rule shows here; whether it is a better one, `tomos bench
+ * --survey` with TOMOS_KERNEL tells. */
 #include "backend/cpu/cpu.h"
 #include "ops/cases.h"
 #include "survey.h"

@@ -207,7 +207,8 @@ static void adjoint_agrees_with_the_reference(void **state)
 			Case c = setup_case(&setups[i], pixels[p]);
 			float *y = case_data(&c, c.pixels);
 			Request r = whole_request(&c, KERNEL_joseph, y);
-			check(&r, 0, "joseph_back_cone");
+			/* Of many views, dense rays go to tiles. */
+			check(&r, 0, setups[i].views < 24 ? "joseph_back_cone" : NULL);
 			free(y);
 			tomos_geometry_free(c.scan);
 		}

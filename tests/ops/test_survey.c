@@ -1,6 +1,6 @@
 /* Every geometry of the survey has an optimised kernel, on every instruction set of this processor
- * and on GPUs, and some a certain one. Only the choice of the kernel is made, without data; that of CUDA kernels needs no
- * GPU either. */
+ * and on GPUs, and some a certain one. Only the choice of the kernel is made, without data; that of
+ * CUDA kernels needs no GPU either. */
 #include "backend/device_module.h"
 #include "ops/cases.h"
 #include "survey.h"

@@ -107,8 +107,10 @@ INLINE Trapezoid trapezoid_at(const Edges *e, vf x, const bool sorted)
 		widths[a] = e->edge[a] + x * e->step[a];
 	if (!sorted)
 		return trapezoid_of(widths);
+	/* Where the narrow box is nearly zero, rounding may leave less than nothing. */
+	vf square = e->square[0] + x * (e->square[1] + x * e->square[2]);
 	return trapezoid_by(widths[0], vf_inverse(widths[0]),
-		e->square[0] + x * (e->square[1] + x * e->square[2]));
+		vf_max(square, vf_all(LEAST_WIDTH * LEAST_WIDTH)));
 }
 
 /* One coordinate. near: the factors of widths; depth: the roots of one over these, at x. In two

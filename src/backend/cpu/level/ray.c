@@ -389,8 +389,9 @@ static tomos_status ray_back(const ProjectRequest *what)
 {
 	const int threads = tomos_threads();
 	Back back = {.copies = NULL};
-	TRY(mem_alloc(&back.copies, (int64_t)threads * PART_FLOATS, sizeof(float),
-		"parts of the volume"));
+	/* Without memory too, since other ranks of a team would wait for this one. */
+	const tomos_status status = mem_alloc(
+		&back.copies, (int64_t)threads * PART_FLOATS, sizeof(float), "parts of the volume");
 	for (int axis = 0; axis < 3; axis++) {
 		if (!axis_used(what, axis))
 			continue;
@@ -398,10 +399,10 @@ static tomos_status ray_back(const ProjectRequest *what)
 		int64_t tiles = 1;
 		for (int i = 0; i < 3; i++)
 			tiles *= parts(back.whole.n[i], sub_size(&back.whole, i));
-		parallel_numbered(tiles, threads, back_tile, &back);
+		parallel_numbered(status == TOMOS_OK ? tiles : 0, threads, back_tile, &back);
 	}
 	mem_free(back.copies);
-	return TOMOS_OK;
+	return status;
 }
 
 const CpuKernel LEVEL(cpu_ray) = {

@@ -405,16 +405,18 @@ static tomos_status ray_circle_back(const ProjectRequest *what)
 	const int threads = tomos_threads();
 	Back back = {.what = what};
 	circle_of(what, &back.circle);
-	TRY(mem_alloc(&back.copies, (int64_t)threads * PART_FLOATS, sizeof(float),
-		"parts of the volume"));
+	/* Without memory too, since other ranks of a team would wait for this one. */
+	const tomos_status status = mem_alloc(
+		&back.copies, (int64_t)threads * PART_FLOATS, sizeof(float), "parts of the volume");
 	for (int axis = 0; axis < 3; axis++) {
 		if (!axis_used(what, axis))
 			continue;
 		back.whole = circle_part(what, axis, &back.circle.box);
-		parallel_numbered(part_count(&back.whole), threads, back_tile, &back);
+		parallel_numbered(status == TOMOS_OK ? part_count(&back.whole) : 0, threads,
+			back_tile, &back);
 	}
 	mem_free(back.copies);
-	return TOMOS_OK;
+	return status;
 }
 
 const CpuKernel LEVEL(cpu_ray_circle) = {

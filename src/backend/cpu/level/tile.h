@@ -92,8 +92,8 @@ INLINE void project_row(const TileView *t, const Box *block, const Cells *cells,
 	}
 }
 
-/* All strips of a block. `flat`: the block is one slice, so that strips beside each other are set up
- * together, instead of those above each other. */
+/* All strips of a block. `flat`: the block is one slice, so that strips beside each other are set
+ * up together, instead of those above each other. */
 INLINE void project_strips(const TileView *t, const Box *block, const Cells *cells, int64_t width,
 	const int flat, const StripKernel kernel)
 {

@@ -232,8 +232,8 @@ static __device__ __forceinline__ void add_column(
 
 enum { ALL = 15 };
 
-/* Adds four columns from `start` on, of which some pixels meet the first, the third and the
- * fourth. The pixel of the lowest position does not meet the third. */
+/* Adds three or four columns from `start` on. ONE, THREE, FOUR: masks of the pixels that meet the
+ * first, the third and the fourth (0: none); all may meet the second. */
 template <bool JOSEPH, int QUADS, int ONE, int THREE, int FOUR>
 static __device__ __forceinline__ void add_four(
 	const Pixels &at, Column one, const float2 *rays, float start, float4 sums[4][QUADS])
@@ -250,13 +250,17 @@ static __device__ __forceinline__ void add_four(
 
 /* Adds the columns that a square meets, if its rays reach one column at most; LOW: the pixel of the
  * lowest position. The first column is at most one before that pixel: pixels that are a column or
- * more after it do not meet the first one, others not the fourth. False: there are more columns. */
+ * more after it do not meet the first one, others not the fourth. False: there are more columns, or
+ * another pixel is the lowest or highest one. */
 template <bool JOSEPH, int QUADS, int LOW>
 static __device__ __forceinline__ bool add_columns(
 	const Pixels &at, Column column, const float2 *rays, float start, float4 sums[4][QUADS])
 {
 	constexpr int X = LOW ^ 1, Y = LOW ^ 2, HIGH = LOW ^ 3, LATER = ALL ^ 1 << LOW;
 	const float x = at.e[X] - at.e[LOW], y = at.e[Y] - at.e[LOW], high = at.e[HIGH] - at.e[LOW];
+	/* Squares are a little twisted, since positions are quotients. */
+	if (fminf(x, y) < 0 || high < fmaxf(x, y))
+		return false;
 	if (high <= 1)
 		add_four<JOSEPH, QUADS, ALL, LATER, 0>(at, column, rays, start, sums);
 	else if (high > 2 || fminf(x, y) > 1)
@@ -309,7 +313,7 @@ static __device__ __forceinline__ void add_view(const Fans &s, const FansView &v
 		add_column<JOSEPH, QUADS, ALL>(at, column, rays, c, sums);
 }
 
-/* Adds the sums of four slices of a pixel to the volume, by the epilogue of the request; to: the
+/* Applies the epilogue of the request to the sums of four slices of a pixel; to: the
  * first slice; count: slices inside. */
 template <EpilogueKind EPILOGUE>
 static __device__ __forceinline__ void put_slices(

@@ -1,12 +1,10 @@
 /* Forward projection of separable footprints: what kernels have in common.
  *
- * A block has LANES x WARPS columns of voxels and visits the views. It adds to a tile in shared
- * memory, and the tile to the view. Voxels of one view are in shared memory too, so that loops over
- * them need not be unrolled and fit into the instruction cache; those of four views are in
- * registers, since tiles need the memory. Sums are integers, multiples of a small part of the
- * largest weight times the largest voxel (voxel_quanta.h), so that they do not depend on the order
- * of additions. The lanes of a warp are along an axis that is far from the rays, so that they
- * rarely add to the same pixel.
+ * A block has LANES x WARPS columns of voxels. It adds them to a tile of each view in shared memory
+ * and the tile to the view. Voxels of one view are in shared memory too, so that loops are short
+ * enough for the instruction cache; those of four views are in registers, since tiles need the
+ * memory. Sums are integers (voxel_quanta.h) and do not depend on the order of additions. Lanes are
+ * along an axis far from the rays, so that they rarely add to the same pixel.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_H
@@ -47,7 +45,7 @@ static __device__ __forceinline__ void add_if(bool condition, int *to, int x)
 {
 	asm volatile("{ .reg .pred p; setp.ne.s32 p, %0, 0; @p red.global.add.s32 [%1], %2; }"
 		     :
-		     : "r"((int)condition), "l"(to), "r"(x)
+		     : "r"((int)condition), "l"(__cvta_generic_to_global(to)), "r"(x)
 		     : "memory");
 }
 

@@ -119,7 +119,7 @@ static __device__ __forceinline__ WindowPlace<G> place_window(int *tile, float c
 	return place;
 }
 
-/* Adds voxels first .. first + N - 1 of a column; voxel(i, part): the value of number i of these. */
+/* Adds voxels first .. first + N - 1 of a column; voxel(i, part): the value of number i of them. */
 template <int P, bool RAYS, int N, int G, int NC, int NR, bool EITHER, class Voxel>
 static __device__ __forceinline__ void add_span(
 	const Footprints &s, const Column &c, int *tile, float first, const Voxel &voxel)

@@ -360,9 +360,9 @@ static __device__ __forceinline__ void visit_voxel(
 		weight_of<RAYS>(weighting, c, k, at.rate, across.wide * along.wide));
 }
 
-/* The voxels first .. first + N - 1: calls begin(column, row: of middle_pixel of the first one), and
- * use(i, shares of columns, of rows, weight) for each of them, whose window is span_row(G, i) rows
- * after the first one's. */
+/* The voxels first .. first + N - 1: calls begin(column, row: of middle_pixel of the first one),
+ * and use(i, shares of columns, of rows, weight) for each of them, whose window is span_row(G, i)
+ * rows after the first one's. */
 template <bool RAYS, int N, int G, int NC, int NR, bool EITHER, class Begin, class Use>
 static __device__ __forceinline__ void visit_span(
 	int weighting, const Column &c, float first, const Begin &begin, const Use &use)

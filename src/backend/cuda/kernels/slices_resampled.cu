@@ -12,7 +12,7 @@
 
 enum { MOST_EVERY = 8, LEAST_SLICES = 16, WIDE = 128, EACH = 4 /* columns of a thread */ };
 
-/* Kernels for the virtual stack; those before the last one are faster, where they apply. */
+/* Kernels for the virtual stack. */
 extern const CudaKernel cuda_slices_forward_wgmma_half, cuda_slices_forward_wgmma_split,
 	cuda_slices_forward_l1, cuda_slices_back_wgmma_half, cuda_slices_back_wgmma_split,
 	cuda_slices_back_mma, cuda_slices_back_shared, cuda_slices_back_l1,

@@ -12,9 +12,9 @@
 
 enum { WIDE = 16, HIGH = 8, COLUMN = 16, LOW = 8, LOWEST = 4, VIEWS = 64, BORDER = 2 };
 
-/* Template arguments. N: voxels per column, COLUMN or, for few slices, LOW, LOWEST or 1. RAYS: weights
- * depend on the distance from a point source and differ between voxels. SLICES: in-slice fans, so
- * that voxel k of a column is on the k-th row after that of the first voxel. */
+/* Template arguments. N: voxels per column, COLUMN or, for few slices, LOW, LOWEST or 1. RAYS:
+ * weights depend on the distance from a point source and differ between voxels. SLICES: in-slice
+ * fans, so that voxel k of a column is on the k-th row after that of the first voxel. */
 
 typedef struct {
 	const KernelView *views;
@@ -265,9 +265,9 @@ static __global__ void __launch_bounds__(WIDE *HIGH) column_back(const __grid_co
 	if (x >= s.n[0] || y >= s.n[1])
 		return;
 	float *to = s.volume + ((int64_t)z0 * s.n[1] + y) * s.n[0] + x;
-	update_voxels < N, N<4 ? N : 4>(
-				   s.update, to, (int64_t)s.n[0] * s.n[1], s.n[2] - z0,
-				   [&](int k) { return sum[k]; });
+	constexpr int UNROLLED = N < 4 ? N : 4;
+	update_voxels<N, UNROLLED>(
+		s.update, to, (int64_t)s.n[0] * s.n[1], s.n[2] - z0, [&](int k) { return sum[k]; });
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */

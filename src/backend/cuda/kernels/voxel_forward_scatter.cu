@@ -264,9 +264,9 @@ static __global__ void add_sums(const __grid_constant__ Scatter s)
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Not for a fan per row, where the depth does not divide the row. */
 extern const CudaKernel cuda_voxel_forward_any;
 
+/* Not for a fan per row, where the depth does not divide the row. */
 static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
