@@ -177,6 +177,9 @@ static const Chosen chosen[] = {
 	{"fans-11", KERNEL_voxel, ADJOINT, "fan_back"},
 	{"cone-voxel-3", KERNEL_joseph, ADJOINT, "joseph_back_circle_2"},
 	{"cone-voxel-4", KERNEL_joseph, ADJOINT, "joseph_back_circle_2"},
+	{"cone-voxel-2", KERNEL_voxel, FORWARD, "voxel_forward_scatter"},
+	{"cone-5-slices", KERNEL_footprint, ADJOINT, "footprint_back_upright"},
+	{"cone-random", KERNEL_footprint, ADJOINT, "footprint_back_upright"},
 };
 
 static const survey_row *row_of(const char *name)

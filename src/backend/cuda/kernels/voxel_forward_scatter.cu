@@ -171,9 +171,10 @@ static __device__ __forceinline__ unsigned origin_of(
 	       __float_as_uint(MAGIC) * (4u * PITCH + 4u);
 }
 
-/* The views to which the block adds through a tile. While some warps still add to a tile, others
- * add to the next one, before they add the first to the view; a third is cleared meanwhile. */
-template <Weighting W, int PITCH, int ROWS>
+/* The views to which the block adds through a tile. Of two tiles, one is added to the view and
+ * cleared while some warps add to the other. Of three, warps add to the next one before they wait
+ * for those that still add to the one before. */
+template <Weighting W, int PITCH, int ROWS, int TILES>
 static __device__ __forceinline__ void visit_tiles(const Scatter &s, const Near *near,
 	const Line &line, int *tiles, Barrier *barrier, char *memory)
 {
@@ -193,13 +194,18 @@ static __device__ __forceinline__ void visit_tiles(const Scatter &s, const Near 
 #pragma unroll
 		for (int k = 0; k < RUN; k++)
 			add_to_tile<PITCH>(memory, origin, point_of<W>(run, (float)k, value[k]));
-		if (last >= 0) {
-			await(barrier, arrival);
-			flush<PITCH>(s, near[last], before, s.sums + last * pixels);
+		if constexpr (TILES == 2) {
+			__syncthreads();
+			flush<PITCH>(s, near[i], tile, s.sums + i * pixels);
+		} else {
+			if (last >= 0) {
+				await(barrier, arrival);
+				flush<PITCH>(s, near[last], before, s.sums + last * pixels);
+			}
+			arrival = arrive(barrier);
+			last = i;
+			before = tile;
 		}
-		arrival = arrive(barrier);
-		last = i;
-		before = tile;
 		tile = tile == tiles + (TILES - 1) * PITCH * ROWS ? tiles : tile + PITCH * ROWS;
 	}
 	if (last >= 0) {
@@ -225,7 +231,7 @@ static __device__ __forceinline__ void visit_images(
 	}
 }
 
-template <Weighting W, int PITCH, int ROWS>
+template <Weighting W, int PITCH, int ROWS, int TILES>
 static __global__ void __launch_bounds__(THREADS, 2)
 	scatter_forward(const __grid_constant__ Scatter s)
 {
@@ -246,7 +252,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const Line line = line_of(s, at);
 	open_barrier(&barrier, THREADS);
 	__syncthreads();
-	visit_tiles<W, PITCH, ROWS>(s, near, line, tiles, &barrier, (char *)memory);
+	visit_tiles<W, PITCH, ROWS, TILES>(s, near, line, tiles, &barrier, (char *)memory);
 	visit_images<W>(s, near, line);
 }
 
@@ -299,29 +305,42 @@ static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 
 typedef void (*Kernel)(const Scatter s);
 
-template <int PITCH, int ROWS> static Kernel kernel_of(const ProjectRequest *what)
+/* Of a size of tiles: the kernel, and the bytes of shared memory of a block. */
+typedef struct {
+	Kernel kernel;
+	int bytes;
+} Tiled;
+
+template <int PITCH, int ROWS, int TILES> static Tiled tiled(const ProjectRequest *what)
 {
 	const int weight = what->plan->model.weight;
 	const bool source = what->plan->rays.source == TOMOS_POINT;
-	return weight == WEIGHT_RAY && source     ? scatter_forward<RAY, PITCH, ROWS>
-	       : weight == WEIGHT_DEPTH && source ? scatter_forward<DEPTH, PITCH, ROWS>
-						  : scatter_forward<EVEN, PITCH, ROWS>;
+	const int bytes =
+		(int)(VIEWS * sizeof(Near) + TILES * sizeof(int) * (size_t)(PITCH * ROWS));
+	return Tiled{weight == WEIGHT_RAY && source     ? scatter_forward<RAY, PITCH, ROWS, TILES>
+		     : weight == WEIGHT_DEPTH && source ? scatter_forward<DEPTH, PITCH, ROWS, TILES>
+							: scatter_forward<EVEN, PITCH, ROWS, TILES>,
+		bytes};
 }
 
-/* Bytes of shared memory per block. */
-static int tile_bytes(int pitch, int rows)
+/* Tall tiles where large ones are too small for some of the blocks. */
+static Tiled tiles_for(const ProjectRequest *what)
 {
-	return (int)(VIEWS * sizeof(Near) + TILES * sizeof(int) * (size_t)(pitch * rows));
+	double beyond = 0;
+	for (int64_t i = 0; i < what->count; i++)
+		beyond += beyond_tile(what->plan, &what->plan->views[what->first + i], LARGE_ROWS);
+	const Tiled large = beyond > 0.05 * (double)what->count
+				    ? tiled<LARGE_PITCH, TALL_ROWS, 2>(what)
+				    : tiled<LARGE_PITCH, LARGE_ROWS, 3>(what);
+	return cuda_has_shared(large.bytes) ? large : tiled<PITCH, ROWS, 2>(what);
 }
 
 static tomos_status run_axis(
 	tomos_backend *backend, const ProjectRequest *what, Scatter s, int axis)
 {
-	const int most = tile_bytes(LARGE_PITCH, LARGE_ROWS);
-	const bool large = cuda_has_shared(most);
-	const int bytes = large ? most : tile_bytes(PITCH, ROWS);
-	const Kernel kernel =
-		large ? kernel_of<LARGE_PITCH, LARGE_ROWS>(what) : kernel_of<PITCH, ROWS>(what);
+	const Tiled tiles = tiles_for(what);
+	const Kernel kernel = tiles.kernel;
+	const int bytes = tiles.bytes;
 	const int64_t n[3] = {s.n[0], s.n[1], s.n[2]};
 	s.axis[0] = axis;
 	s.axis[2] = third_axis(n, axis);

@@ -9,8 +9,9 @@
 
 #include "backend/cuda/kernels/voxel_scatter.h"
 
-/* Pitches of one more than a multiple of the banks, see Near. */
-enum { PITCH = 65, ROWS = 72, LARGE_PITCH = 97, LARGE_ROWS = 84, TILES = 3 };
+/* Sizes of tiles. Pitches of one more than a multiple of the banks, see Near. Three large ones take
+ * as much memory as two tall ones. */
+enum { PITCH = 65, ROWS = 72, LARGE_PITCH = 97, LARGE_ROWS = 84, TALL_ROWS = 128 };
 
 /* Voxels along an axis in blocks of `size`, of which some may be outside. */
 static inline double padded_to(int64_t n, int size)
@@ -60,8 +61,8 @@ static inline int third_axis(const int64_t n[3], int lanes)
 		       : other;
 }
 
-/* Whether a block at a point of the grid fits into a tile. */
-static inline bool block_fits(const KernelView *k, int third, const double at[3])
+/* Whether a block at a point of the grid fits into a tile of this many rows. */
+static inline bool block_fits(const KernelView *k, int third, const double at[3], int rows)
 {
 	const double depth = form_at(k->depth, at), column = form_at(k->column, at) / depth,
 		     row = form_at(k->row, at) / depth;
@@ -71,11 +72,11 @@ static inline bool block_fits(const KernelView *k, int third, const double at[3]
 		wide += fabs(k->column[a] - column * k->depth[a]) / depth * size;
 		high += fabs(k->row[a] - row * k->depth[a]) / depth * size;
 	}
-	return depth > 0 && wide < LARGE_PITCH - 4 && high < LARGE_ROWS - 4;
+	return depth > 0 && wide < LARGE_PITCH - 4 && high < rows - 4;
 }
 
 /* The fraction of eight blocks in the outer part of the grid for which a tile is too small. */
-static inline double beyond_tile(const Plan *plan, const KernelView *k)
+static inline double beyond_tile(const Plan *plan, const KernelView *k, int rows)
 {
 	const int third = third_axis(plan->grid.n, lanes_axis(plan, k));
 	int beyond = 0;
@@ -83,7 +84,7 @@ static inline double beyond_tile(const Plan *plan, const KernelView *k)
 		double at[3];
 		for (int a = 0; a < 3; a++)
 			at[a] = (double)plan->grid.n[a] * (corner >> a & 1 ? 0.875 : 0.125);
-		beyond += !block_fits(k, third, at);
+		beyond += !block_fits(k, third, at, rows);
 	}
 	return beyond / 8.0;
 }
@@ -122,8 +123,8 @@ static inline bool upright_is_faster(const ProjectRequest *what)
 		turn += fabs(atan2(k->u[0] * last->u[1] - k->u[1] * last->u[0],
 			k->u[0] * last->u[0] + k->u[1] * last->u[1]));
 		gather += 0.25 * w.empty + 0.7 * w.visits + 0.45 * w.updates;
-		scatter +=
-			1.55 * w.blocks * padding * (1 + 12 * beyond_tile(plan, k)) + 10 * pixels;
+		scatter += 1.55 * w.blocks * padding * (1 + 12 * beyond_tile(plan, k, TALL_ROWS)) +
+			   10 * pixels;
 	}
 	const bool close = turn < 0.09 * (double)what->count; /* 5 degrees */
 	return 30 * volume.voxels + gather * (close ? 1 : 1.75) < 10 * volume.voxels + scatter;
@@ -158,7 +159,7 @@ static inline bool any_is_faster(const ProjectRequest *what)
 	double gather = 0, scatter = 0, all = 0;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
-		const double beyond = beyond_tile(plan, k);
+		const double beyond = beyond_tile(plan, k, TALL_ROWS);
 		all += beyond;
 		gather += 2.6 * volume.voxels * fmax(pixels_of_voxel(plan, k), 1) + 50 * pixels;
 		scatter += 1.55 * volume.padded * (1 + 12 * beyond) + 10 * pixels;
