@@ -6,7 +6,8 @@
 . "$2/tests/run/ranks_help.sh"
 kills=${TOMOS_KILLS:-50}
 RANDOM=${TOMOS_SEED:-1}
-export OMP_NUM_THREADS=1
+# On processors: the rounding of FBP on GPUs differs with the height of slabs, and numbers are compared bit by bit.
+export OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=
 "$tomos" project shepp-logan --columns 192 --rows 128 --views 240 --noise 0.05 -q -o scan.h5 || exit 1
 "$tomos" project shepp-logan --geometry cone --source-axis 4 --source-detector 6 --columns 160 --rows 96 --views 200 \
 	--noise 0.05 -q -o cone.h5 || exit 1
