@@ -197,7 +197,7 @@ static tomos_status say_row(const FileRun *r, const tomos_cost *c, const tomos_c
  * many save enough. */
 static tomos_status say_scaling(const FileRun *r, CostBytes *bytes, const tomos_rates *rates)
 {
-	tomos_cost one, last = {.ranks = 0}, c, stop = {.ranks = 0};
+	tomos_cost one = {.ranks = 0}, last = {.ranks = 0}, c, stop = {.ranks = 0};
 	char name[16];
 	double gain = 0;
 	TRY(job_say(r->job, "  %7s %7s %7s %9s %8s %11s   %s", "ranks", "slices", "rows", "time",
