@@ -14,6 +14,7 @@
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_H
 
+#include "backend/cuda/kernels/affine.h"
 #include "backend/cuda/kernels/update.h"
 
 #define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to the nearest integer */
@@ -197,11 +198,6 @@ static __device__ __forceinline__ void boundary_visit(int kind, const Visit &vis
 	}
 }
 
-static __device__ __forceinline__ double footprint_affine(const double f[4], const double at[3])
-{
-	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
-}
-
 /* Half of what the horizontal edges of a voxel add to its height on an upright detector, in pixels,
  * is |flat - bent v| / depth at row v: half the narrow box, where the vertical edges appear higher.
  * shape: see trapezoid_of_rows. */
@@ -224,10 +220,25 @@ static __device__ __forceinline__ FootprintHalf footprint_half(const KernelView 
 		fmax(fabs(across), fabs(away)) * rate};
 }
 
+/* Calls measure(view, position) for some views, and positions in the middle of 64 parts of the
+ * box. */
+template <class Measure> static void sample_box(const ProjectRequest *what, const Measure &measure)
+{
+	const int64_t step = 1 + what->count / 64, *low = what->box.low, *high = what->box.high;
+	for (int64_t i = 0; i < what->count; i += step)
+		for (int j = 0; j < 64; j++) {
+			const int part[3] = {j % 4, j / 4 % 4, j / 16};
+			double at[3];
+			for (int a = 0; a < 3; a++)
+				at[a] = (double)low[a] +
+					(double)(high[a] - low[a] - 1) * (2 * part[a] + 1) / 8;
+			measure(&what->plan->views[what->first + i], at);
+		}
+}
+
 /* Whether in all views a column of voxels along z projects onto one detector column, rows increase
- * with z, and in the middle of the request's box the vertical edges of a voxel appear higher than
- * the horizontal ones and a kind of Boundaries fits. Blocks of voxels and rows where this is not so
- * are projected voxel by voxel. */
+ * with z, and in most of the request's box the vertical edges of a voxel appear higher than the
+ * horizontal ones and a kind of Boundaries fits. Elsewhere, voxels are projected one by one. */
 bool footprint_upright(const ProjectRequest *what);
 
 #endif

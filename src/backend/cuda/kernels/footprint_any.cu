@@ -40,8 +40,8 @@ static __device__ __noinline__ void near_corner(
 	const Voxels &s, const KernelView *k, const double at[3], Near *to)
 {
 	const bool fans = KERNEL_FANS(k), planar = s.model.planar;
-	const double depth = footprint_affine(k->depth, at), u = footprint_affine(k->column, at),
-		     v = planar ? 0 : footprint_affine(k->row, at), bend = fans ? 0 : 1;
+	const double depth = affine(k->depth, at), u = affine(k->column, at),
+		     v = planar ? 0 : affine(k->row, at), bend = fans ? 0 : 1;
 	const double c = nearest_pixel(u, depth, s.model.columns),
 		     r = planar ? 0 : nearest_pixel(v, fans ? 1 : depth, s.model.rows);
 	Near near = {.column = {0, 0, 0, (float)(u - c * depth)},
@@ -63,8 +63,8 @@ static __device__ __noinline__ void near_corner(
 		const double v_a = fans ? k->v[a] : 0;
 		for (int b = 0; b < 3; b++)
 			near.away[a][b] = (float)(((a == b) - v_a * k->row[b]) * s.step[a]);
-		near.away[a][3] = (float)((at[a] - k->src[a] - v_a * footprint_affine(k->row, at)) *
-					  s.step[a]);
+		near.away[a][3] =
+			(float)((at[a] - k->src[a] - v_a * affine(k->row, at)) * s.step[a]);
 	}
 	*to = near;
 }

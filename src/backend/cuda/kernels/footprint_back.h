@@ -19,9 +19,6 @@ enum {
 
 static_assert(THREADS == SIDE * SIDE);
 
-/* Row pitch of a tile: neighbouring rows are half of the banks apart. */
-template <class Pixel> constexpr int NARROW = PARTS<Pixel> == 4 ? 36 : 48;
-template <class Pixel> constexpr int WIDE = PARTS<Pixel> == 4 ? 68 : 112;
 /* ---- views ----------------------------------------------------------------------------------- */
 
 /* Copies the tile of a view, with zeros outside the detector. */
@@ -93,7 +90,9 @@ static __device__ __forceinline__ int2 place_of(int thread)
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 /* The sums of a thread, N voxels, in registers. */
-template <class Pixel, int N> struct RegisterSums {
+template <class Pixel_, int N> struct RegisterSums {
+	typedef Pixel_ Pixel;
+	static constexpr int COUNT = N;
 	static constexpr int BYTES = 0; /* of a block in shared memory */
 	Pixel value[N];
 
@@ -117,6 +116,8 @@ template <class Pixel, int N> struct RegisterSums {
 /* In shared memory: loops over voxels need not be unrolled and fit into the instruction cache, and
  * there are registers for three blocks per SM. */
 template <int N> struct SharedSums {
+	typedef float Pixel;
+	static constexpr int COUNT = N;
 	static constexpr int BYTES = N * (int)THREADS * (int)sizeof(float);
 	float *first;
 
@@ -130,6 +131,50 @@ template <int N> struct SharedSums {
 		return first[k * (int)THREADS];
 	}
 };
+
+/* Row pitches of tiles: neighbouring rows are half of the banks apart. Those of one view and few
+ * voxels of a thread are for voxels that appear large. */
+template <class Sums>
+constexpr int NARROW = PARTS<typename Sums::Pixel> == 4 ? 36
+		       : Sums::COUNT > 8                ? 48
+							: 112;
+template <class Sums>
+constexpr int WIDE = PARTS<typename Sums::Pixel> == 4 ? 68
+		     : Sums::COUNT > 8                ? 112
+						      : 176;
+
+/* Calls visit(k, sum) for `count` sums, in a loop that is not unrolled. */
+template <class Pixel, int N, class Visit>
+static __device__ __forceinline__ void sums_each(
+	RegisterSums<Pixel, N> &sum, int count, const Visit &visit)
+{
+#pragma unroll 1
+	for (int k = 0; k < N; k++) {
+		if (k < count)
+			visit(k, sum.at(0));
+		sum.template rotate<1>();
+	}
+}
+
+template <int N, class Visit>
+static __device__ __forceinline__ void sums_each(SharedSums<N> &sum, int count, const Visit &visit)
+{
+#pragma unroll 1
+	for (int k = 0; k < min(N, count); k++)
+		visit(k, sum.at(k));
+}
+
+/* Adds `share` times a group of pixels, times their weights. */
+template <class Pixel>
+static __device__ __forceinline__ void add_group(
+	Pixel &sum, const Pixel *at, const float a[GROUP], float share)
+{
+	Pixel line = scaled(a[0], at[0]);
+#pragma unroll
+	for (int i = 1; i < GROUP; i++)
+		add_scaled(line, a[i], at[i]);
+	add_scaled(sum, share, line);
+}
 
 static __device__ __forceinline__ void move_sum(float &)
 {
@@ -153,10 +198,11 @@ static __device__ __forceinline__ int images_of(const Footprints &s, int parts, 
 	return 2 * x + 1 == s.n[0] ? 1 : 0;
 }
 
-template <int COLUMN, class Pixel, class Sums>
+template <class Sums>
 static __device__ __forceinline__ void write_sums(
 	const Footprints &s, int x, int y, int z0, Sums &sum)
 {
+	typedef typename Sums::Pixel Pixel;
 	const int images = images_of(s, PARTS<Pixel>, x, y);
 	const int64_t slice = (int64_t)s.n[0] * s.n[1];
 #pragma unroll
@@ -164,7 +210,7 @@ static __device__ __forceinline__ void write_sums(
 		const int2 at =
 			i == 0 ? make_int2(x, y) : rotated(s.n[0], i * s.direction % 4, x, y);
 		if (i < images)
-			update_voxels<COLUMN, 4>(s.update,
+			update_voxels<Sums::COUNT, 4>(s.update,
 				s.volume + z0 * slice + (int64_t)at.y * s.n[0] + at.x, slice,
 				s.n[2] - z0, [&](int k) { return part_of(sum.at(k), i); });
 	}
@@ -191,13 +237,15 @@ static __global__ void make_images(
 	}
 }
 
-/* Back projects the views into the voxels of a block, N for each thread. Calls visit(near, tile,
+/* Back projects the views into the voxels of a block. Calls visit(near, tile,
  * image, dx, dy, voxels that are left along z, sums) for every image; near_block is that of the
  * type of view. */
-template <class Pixel, int PITCH, int N, class Sums, class Near, class Visit>
+template <class Sums, int PITCH, class Near, class Visit>
 static __device__ __forceinline__ void back_block(
 	const Footprints &s, Near *near, const Visit &visit)
 {
+	typedef typename Sums::Pixel Pixel;
+	constexpr int N = Sums::COUNT;
 	extern __shared__ float4 tile_memory[];
 	const int first[3] = {(int)blockIdx.x * SIDE, (int)blockIdx.y * SIDE, (int)blockIdx.z * N};
 	const int2 place = place_of(threadIdx.x);
@@ -221,35 +269,62 @@ static __device__ __forceinline__ void back_block(
 			for (int k = 0; k < N && PARTS < Pixel >> 1; k++)
 				move_sum(sum.at(k));
 		});
-	write_sums<N, Pixel>(s, first[0] + place.x, first[1] + place.y, first[2], sum);
+	write_sums(s, first[0] + place.x, first[1] + place.y, first[2], sum);
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 typedef void (*BackKernel)(const Footprints s);
 
-template <class Pixel> static int tile_bytes(const TileSize *size)
+/* Whether narrow tiles are enough, for all blocks or, where voxels appear large, nearly all. */
+template <class Sums> static bool is_narrow(const TileSize *size)
 {
-	const int pitch = size->columns <= NARROW<Pixel> ? NARROW<Pixel> : WIDE<Pixel>;
-	return 2 * size->rows * pitch * (int)sizeof(Pixel);
+	return (PARTS<typename Sums::Pixel> == 1 && Sums::COUNT <= 8
+			       ? size->usual[0]
+			       : size->columns) <= NARROW<Sums>;
 }
 
-/* Limits tiles to memory for two blocks per SM, if blocks see little more: only few do, at the
- * corners of the box that are next to a source. fixed: bytes for sums and for what is known about
- * views. */
-template <class Pixel> static void limit_tiles(int fixed, TileSize *size)
+/* Bytes of two rows of tiles. */
+template <class Sums> static int row_bytes(const TileSize *size)
 {
-	TileSize row = *size;
-	row.rows = 1;
-	const int most = (cuda_most_shared() / 2 - fixed - 1024) / tile_bytes<Pixel>(&row);
-	if (most >= max(1, size->rows * 2 / 3))
-		size->rows = min(size->rows, most);
+	return 2 * (is_narrow<Sums>(size) ? NARROW<Sums> : WIDE<Sums>)*(int)sizeof(
+			   typename Sums::Pixel);
+}
+
+template <class Sums> static int tile_bytes(const TileSize *size)
+{
+	return size->rows * row_bytes<Sums>(size);
+}
+
+/* Rows of tiles, if this many blocks share the memory of an SM. fixed: bytes for what is known
+ * about views. */
+template <class Sums> static int most_rows(int fixed, int blocks, const TileSize *size)
+{
+	return (cuda_most_shared() / blocks - fixed - Sums::BYTES - 1024) / row_bytes<Sums>(size);
+}
+
+/* Gives this many blocks per SM as much memory as they have each, if that is enough for nearly all
+ * tiles: the few blocks that see more of a view read it directly. */
+template <class Sums> static bool share_memory(int fixed, int blocks, TileSize *size)
+{
+	const int most = most_rows<Sums>(fixed, blocks, size);
+	if (size->usual[0] > WIDE<Sums> || size->usual[1] > (int)MOST_ROWS ||
+		most < min(size->usual[1], size->rows * 2 / 3))
+		return false;
+	size->rows = min(size->rows, most);
+	return true;
+}
+
+/* All of the memory for one block, however many blocks see more. */
+template <class Sums> static void take_memory(int fixed, TileSize *size)
+{
+	size->rows = min(size->rows, most_rows<Sums>(fixed, 1, size));
 }
 
 /* Views between two barriers: two where this leaves enough memory for other blocks. */
-template <class Pixel> static int together_of(const TileSize *size)
+template <class Sums> static int together_of(const TileSize *size)
 {
-	return 2 * tile_bytes<Pixel>(size) < cuda_most_shared() * 3 / 10 ? 2 : 1;
+	return 2 * tile_bytes<Sums>(size) < cuda_most_shared() * 3 / 10 ? 2 : 1;
 }
 
 /* Back projects the views of `s`, from number `first` of each part on. */
@@ -273,20 +348,20 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	return TOMOS_OK;
 }
 
-/* COLUMN: voxels of a thread. */
-template <class Pixel, int COLUMN, class Sums, class Kernel>
+template <class Sums, class Kernel>
 static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest *what,
 	const TileSize *size, const CudaEpilogue *epilogue, Kernel kernel)
 {
+	typedef typename Sums::Pixel Pixel;
 	const Plan *plan = what->plan;
 	const CudaPlan *kept;
 	VoxelUpdate update;
 	float *images;
-	const int axis[3] = {0, 1, 2}, shape[3] = {SIDE, SIDE, COLUMN};
+	const int axis[3] = {0, 1, 2}, shape[3] = {SIDE, SIDE, Sums::COUNT};
 	Footprints s = footprints_of(what, size, PARTS<Pixel>);
 	set_axes(plan, axis, shape, &s);
 	s.pitch = (s.columns + EACH<Pixel> - 1) / EACH<Pixel> * EACH<Pixel>;
-	s.together = together_of<Pixel>(size);
+	s.together = together_of<Sums>(size);
 	TRY(update_open(backend, what, epilogue, &update));
 	const int64_t floats = (int64_t)s.rows * s.pitch * PARTS<Pixel>;
 	const int64_t at_once = max64(1, min64(device_of(backend)->scratch_most / floats, s.part));
@@ -299,8 +374,8 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 			s.views = kept->views + what->first + first;
 			s.count = count;
 			s.update = part;
-			return run_views<Pixel>(backend, what, &s, first, kernel, COLUMN,
-				s.together * tile_bytes<Pixel>(size) + Sums::BYTES);
+			return run_views<Pixel>(backend, what, &s, first, kernel, Sums::COUNT,
+				s.together * tile_bytes<Sums>(size) + Sums::BYTES);
 		});
 }
 

@@ -7,30 +7,25 @@
 #include "backend/cuda/kernels/footprint_back.h"
 #include "backend/cuda/kernels/footprint_tilted.h"
 
-/* Voxels of a thread. */
-template <class Pixel> constexpr int COLUMN = PARTS<Pixel> == 4 ? 8 : 16;
-
-/* Those of four views have no memory beside their tiles. */
-template <class Pixel> struct SumsOf {
-	typedef RegisterSums<Pixel, COLUMN<Pixel>> Type;
-};
-template <> struct SumsOf<float> {
-	typedef SharedSums<COLUMN<float>> Type;
-};
-template <class Pixel> using Mine = typename SumsOf<Pixel>::Type;
+/* Voxels of a thread: of four views, which have no memory beside their tiles; of one; of one if
+ * voxels appear large. */
+typedef RegisterSums<float4, 8> Four;
+typedef SharedSums<16> One;
+typedef SharedSums<8> Large;
 
 /* Those whose instructions follow each other: more are too long for the instruction cache. */
-template <class Pixel> constexpr int UNROLLED = PARTS<Pixel> == 4 ? COLUMN<Pixel> : 4;
+template <class Mine> constexpr int UNROLLED = PARTS<typename Mine::Pixel> == 4 ? Mine::COUNT : 4;
 
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
-template <class Pixel, int PITCH, bool RAYS, int NC, int NR, bool ACROSS, bool ALONG>
+template <class Mine, int PITCH, bool RAYS, int NC, int NR, bool ACROSS, bool ALONG>
 static __device__ __forceinline__ void visit_column(
-	const Footprints &s, const Column &c, const Pixel *tile, Mine<Pixel> &sum)
+	const Footprints &s, const Column &c, const typename Mine::Pixel *tile, Mine &sum)
 {
-	constexpr int UNROLL = UNROLLED<Pixel>;
+	typedef typename Mine::Pixel Pixel;
+	constexpr int UNROLL = UNROLLED<Mine>;
 #pragma unroll UNROLL
-	for (int k = 0; k < COLUMN<Pixel>; k++)
+	for (int k = 0; k < Mine::COUNT; k++)
 		visit_voxel<RAYS, NC, NR, ACROSS, ALONG>(s.weighting, c, PITCH,
 			origin_of<NC, NR>(PITCH), (float)k,
 			[&](int place, const float *a, const float *b, float weight) {
@@ -79,10 +74,11 @@ static __device__ __forceinline__ void add_window(float4 &sum, const float4 (*pi
 
 /* Voxels first .. first + N - 1 of a column, whose sums are number `to` on of `sum`: a window of
  * pixels moves by a row per voxel; row r of the first voxel's window is number r % NR. */
-template <class Pixel, int PITCH, bool RAYS, int N, int NC, int NR, bool EITHER>
+template <class Mine, int PITCH, bool RAYS, int N, int NC, int NR, bool EITHER>
 static __device__ __forceinline__ void add_span(const Footprints &s, const Column &c,
-	const Pixel *tile, float first, int to, Mine<Pixel> &sum)
+	const typename Mine::Pixel *tile, float first, int to, Mine &sum)
 {
+	typedef typename Mine::Pixel Pixel;
 	const Pixel *at;
 	Pixel pixel[NR][NC];
 	const auto load = [&](int r) {
@@ -104,22 +100,38 @@ static __device__ __forceinline__ void add_span(const Footprints &s, const Colum
 		});
 }
 
-template <class Pixel, int PITCH, bool RAYS, int N, int NC, int NR, bool EITHER>
+template <class Mine, int PITCH, bool RAYS, int N, int NC, int NR, bool EITHER>
 static __device__ __forceinline__ void visit_spans(
-	const Footprints &s, const Column &c, const Pixel *tile, Mine<Pixel> &sum)
+	const Footprints &s, const Column &c, const typename Mine::Pixel *tile, Mine &sum)
 {
 	/* Unrolled, this would not fit into the instruction cache. */
 #pragma unroll 1
-	for (int first = 0; first < COLUMN<Pixel>; first += N) {
-		if constexpr (PARTS<Pixel> == 4) {
-			add_span<Pixel, PITCH, RAYS, N, NC, NR, EITHER>(
+	for (int first = 0; first < Mine::COUNT; first += N) {
+		if constexpr (PARTS<typename Mine::Pixel> == 4) {
+			add_span<Mine, PITCH, RAYS, N, NC, NR, EITHER>(
 				s, c, tile, (float)first, 0, sum);
 			sum.template rotate<N>();
 		} else {
-			add_span<Pixel, PITCH, RAYS, N, NC, NR, EITHER>(
+			add_span<Mine, PITCH, RAYS, N, NC, NR, EITHER>(
 				s, c, tile, (float)first, first, sum);
 		}
 	}
+}
+
+/* Footprints of any size. */
+template <class Mine, int PITCH, bool RAYS>
+static __device__ __forceinline__ void visit_loop(const Footprints &s, const Near &near,
+	const Column &c, const typename Mine::Pixel *tile, int count, Mine &sum)
+{
+	const int2 high = make_int2(near.columns - (int)GROUP, near.rows - 1);
+	sums_each(sum, count, [&](int k, typename Mine::Pixel &to) {
+		typename Mine::Pixel all = {};
+		voxel_loop<RAYS>(s, c, (float)k, make_int2(0, 0), high,
+			[&](int row, int column, const float *a, float share) {
+				add_group(all, tile + (row * PITCH + column), a, share);
+			});
+		add_scaled(to, 1.f, all);
+	});
 }
 
 /* One voxel straight from the image. */
@@ -131,12 +143,13 @@ static __device__ __noinline__ void add_direct(const Footprints &s, const Near &
 		[&](int64_t place, float share) { add_scaled(*sum, share, image[place]); });
 }
 
-template <class Pixel, bool RAYS>
+template <class Mine, bool RAYS>
 static __device__ __forceinline__ void visit_direct(const Footprints &s, const Near &near,
-	const Column &c, const Pixel *image, int count, Mine<Pixel> &sum)
+	const Column &c, const typename Mine::Pixel *image, int count, Mine &sum)
 {
+	typedef typename Mine::Pixel Pixel;
 #pragma unroll
-	for (int k = 0; k < COLUMN<Pixel>; k++) {
+	for (int k = 0; k < Mine::COUNT; k++) {
 		Pixel here = sum.at(k);
 		if (k < count)
 			add_direct<Pixel, RAYS>(s, near, c, image, (float)k, &here);
@@ -145,9 +158,10 @@ static __device__ __forceinline__ void visit_direct(const Footprints &s, const N
 }
 
 /* The kind is the same for all threads of a block. */
-template <class Pixel, int PITCH, bool RAYS>
+template <class Mine, int PITCH, bool RAYS>
 static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near,
-	const Pixel *tile, const Pixel *image, float dx, float dy, int count, Mine<Pixel> &sum)
+	const typename Mine::Pixel *tile, const typename Mine::Pixel *image, float dx, float dy,
+	int count, Mine &sum)
 {
 	if (near.kind == UNSEEN)
 		return;
@@ -155,78 +169,95 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 	switch (near.kind) {
 #define KIND(number, NC, NR, ACROSS, ALONG) \
 	case number: \
-		visit_column<Pixel, PITCH, RAYS, NC, NR, ACROSS, ALONG>(s, c, tile, sum); \
+		visit_column<Mine, PITCH, RAYS, NC, NR, ACROSS, ALONG>(s, c, tile, sum); \
 		break;
 		SHARE_KINDS(KIND)
 #undef KIND
+	case LOOP:
+		visit_loop<Mine, PITCH, RAYS>(s, near, c, tile, count, sum);
+		break;
 #define KIND(number, N, G, NC, NR, EITHER) \
 	case number: \
 		static_assert(G == 2, "windows move by a row per voxel"); \
-		visit_spans<Pixel, PITCH, RAYS, N, NC, NR, EITHER>(s, c, tile, sum); \
+		visit_spans<Mine, PITCH, RAYS, N, NC, NR, EITHER>(s, c, tile, sum); \
 		break;
 		LONG_SPAN_KINDS(KIND)
 		SPAN_KINDS(KIND)
 #undef KIND
 	default:
-		visit_direct<Pixel, RAYS>(s, near, c, image, count, sum);
+		visit_direct<Mine, RAYS>(s, near, c, image, count, sum);
 	}
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-template <class Pixel, int PITCH, bool RAYS>
-static __global__ void __launch_bounds__(THREADS, PARTS<Pixel> == 4 ? 2 : 3)
+template <class Mine, int PITCH, bool RAYS>
+static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Pixel> == 4 ? 2 : 3)
 	footprint_back(const __grid_constant__ Footprints s)
 {
+	typedef typename Mine::Pixel Pixel;
 	__shared__ Near near[VIEWS];
-	back_block<Pixel, PITCH, COLUMN<Pixel>, Mine<Pixel>>(s, near,
+	back_block<Mine, PITCH>(s, near,
 		[&](const Near &v, const Pixel *tile, const Pixel *image, float dx, float dy,
-			int count, Mine<Pixel> &sum) {
-			visit_view<Pixel, PITCH, RAYS>(s, v, tile, image, dx, dy, count, sum);
+			int count, Mine &sum) {
+			visit_view<Mine, PITCH, RAYS>(s, v, tile, image, dx, dy, count, sum);
 		});
 }
 
-template <class Pixel> static bool measure(const ProjectRequest *what, TileSize *size)
+enum { NEAR_BYTES = VIEWS * (int)sizeof(Near) };
+
+template <class Mine> static bool has_tiles(const ProjectRequest *what, int blocks, TileSize *size)
 {
-	static const int block[3] = {SIDE, SIDE, COLUMN<Pixel>};
-	*size = TileSize{.direction = quarter_direction(what)};
-	for (int64_t i = 0; i < what->count * 8; i++)
-		measure_corner(
-			what, &what->plan->views[what->first + i / 8], (int)(i % 8), block, size);
-	const int fixed = VIEWS * (int)sizeof(Near) + Mine<Pixel>::BYTES;
-	limit_tiles<Pixel>(fixed, size);
-	return cuda_has_shared(tile_bytes<Pixel>(size) + fixed);
+	*size = tile_size(what, 1, [](const KernelView *, int block[3]) {
+		block[0] = block[1] = SIDE;
+		block[2] = Mine::COUNT;
+	});
+	size->column = Mine::COUNT;
+	return share_memory<Mine>(NEAR_BYTES, blocks, size);
+}
+
+/* Tiles of four views, or of one; of fewer voxels, where these appear large or more of longer
+ * columns would be outside the box. */
+static void choose_tiles(const ProjectRequest *what, TileSize *size)
+{
+	const int64_t n = what->box.high[2] - what->box.low[2];
+	const bool few = 4 * whole_columns<One>(n) > 5 * whole_columns<Large>(n);
+	if (quarter_direction(what) != 0 &&
+		(has_tiles<Four>(what, 2, size) || has_tiles<Four>(what, 1, size)))
+		return;
+	if ((few || !has_tiles<One>(what, 2, size)) && !has_tiles<Large>(what, 3, size) &&
+		!has_tiles<Large>(what, 2, size))
+		take_memory<Large>(NEAR_BYTES, size);
+	size->direction = 0;
 }
 
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 {
-	TileSize *size = notes_of<TileSize>(notes);
 	if (!tilted_applies(what))
 		return false;
-	if (measure<float4>(what, size) && size->direction)
-		return true;
-	const bool fits = measure<float>(what, size);
-	size->direction = 0;
-	return fits;
+	choose_tiles(what, notes_of<TileSize>(notes));
+	return true;
 }
 
-template <class Pixel>
+template <class Mine>
 static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const TileSize *size,
 	const CudaEpilogue *epilogue)
 {
-	constexpr int N = NARROW<Pixel>, W = WIDE<Pixel>;
+	constexpr int N = NARROW<Mine>, W = WIDE<Mine>;
 	static const BackKernel kernels[2][2] = {
-		{footprint_back<Pixel, N, false>, footprint_back<Pixel, N, true>},
-		{footprint_back<Pixel, W, false>, footprint_back<Pixel, W, true>}};
-	return run_footprints<Pixel, COLUMN<Pixel>, Mine<Pixel>>(
-		backend, what, size, epilogue, kernels[size->columns > N][has_rays(what)]);
+		{footprint_back<Mine, N, false>, footprint_back<Mine, N, true>},
+		{footprint_back<Mine, W, false>, footprint_back<Mine, W, true>}};
+	return run_footprints<Mine>(
+		backend, what, size, epilogue, kernels[!is_narrow<Mine>(size)][has_rays(what)]);
 }
 
 static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const TileSize *size = notes_of<TileSize>(notes);
-	return (size->direction ? run<float4> : run<float>)(backend, what, size, epilogue);
+	return (size->direction              ? run<Four>
+		: size->column == One::COUNT ? run<One>
+					     : run<Large>)(backend, what, size, epilogue);
 }
 
 extern const CudaKernel cuda_footprint_back_any;

@@ -9,10 +9,10 @@
 #include "backend/cuda/kernels/footprint_back.h"
 #include "backend/cuda/kernels/footprint_upright.h"
 
-/* Voxels of a thread. */
-template <class Pixel> constexpr int COLUMN = PARTS<Pixel> == 4 ? 8 : 32;
-
-template <class Pixel> using Mine = RegisterSums<Pixel, COLUMN<Pixel>>;
+/* Voxels of a thread: of four views; of one; of one if voxels appear large. */
+typedef RegisterSums<float4, 8> Four;
+typedef RegisterSums<float, 32> One;
+typedef RegisterSums<float, 8> Large;
 
 /* ---- a column of voxels ---------------------------------------------------------------------- */
 
@@ -72,10 +72,11 @@ static __device__ __forceinline__ float4 difference(const float4 &, const float4
 	return float4{}; /* not used */
 }
 
-template <class B, bool RAYS, int PITCH, class Pixel>
+template <class B, bool RAYS, int PITCH, class Mine>
 static __device__ __forceinline__ void visit_span(const Footprints &s, const Near &near,
-	const Foot &foot, const Pixel *tile, int first, Mine<Pixel> &sum)
+	const Foot &foot, const typename Mine::Pixel *tile, int first, Mine &sum)
 {
+	typedef typename Mine::Pixel Pixel;
 	const Span span = span_of<B>(foot, first);
 	Pixel line[B::SAMPLES], step[B::SAMPLES];
 	add_columns<B::SAMPLES, PITCH>(
@@ -93,6 +94,22 @@ static __device__ __forceinline__ void visit_span(const Footprints &s, const Nea
 	});
 }
 
+/* Footprints of any size. */
+template <bool RAYS, int PITCH, class Mine>
+static __device__ __forceinline__ void visit_loop(const Footprints &s, const Near &near,
+	const Foot &foot, const typename Mine::Pixel *tile, int count, Mine &sum)
+{
+	const int end = near.rows - 1;
+	visit_columns(near, foot, [&](int column, const float *a) {
+		sums_each(sum, count, [&](int k, typename Mine::Pixel &to) {
+			const float weight = far_weight<RAYS>(s, near, foot, k);
+			visit_rows(near, foot, k, 0, end, [&](int r, float share) {
+				add_group(to, tile + (r * PITCH + column), a, weight * share);
+			});
+		});
+	});
+}
+
 /* One voxel straight from the image. */
 template <class Pixel>
 static __device__ __noinline__ void add_direct(const Footprints &s, const Near &near,
@@ -102,64 +119,76 @@ static __device__ __noinline__ void add_direct(const Footprints &s, const Near &
 		[&](int64_t place, float share) { add_scaled(*sum, share, __ldg(image + place)); });
 }
 
-template <bool RAYS, class Pixel>
+template <bool RAYS, class Mine>
 static __device__ __forceinline__ void visit_direct(const Footprints &s, const Near &near,
-	const Foot &foot, const Pixel *image, Mine<Pixel> &sum)
+	const Foot &foot, const typename Mine::Pixel *image, Mine &sum)
 {
 #pragma unroll
-	for (int k = 0; k < COLUMN<Pixel>; k++) {
-		Pixel here = sum.at(k);
+	for (int k = 0; k < Mine::COUNT; k++) {
+		typename Mine::Pixel here = sum.at(k);
 		add_direct(s, near, foot, image, k, far_weight<RAYS>(s, near, foot, k), &here);
 		sum.at(k) = here;
 	}
 }
 
 /* The kind is the same for all threads of a block. */
-template <bool RAYS, int PITCH, class Pixel>
+template <bool RAYS, int PITCH, class Mine>
 static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near,
-	const Pixel *tile, const Pixel *image, float dx, float dy, Mine<Pixel> &sum)
+	const typename Mine::Pixel *tile, const typename Mine::Pixel *image, float dx, float dy,
+	int count, Mine &sum)
 {
 	if (near.kind == UNSEEN)
 		return;
 	const Foot foot = foot_of<RAYS>(s, near, dx, dy);
 	if (near.kind == DIRECT)
 		visit_direct<RAYS>(s, near, foot, image, sum);
+	if (near.kind == LOOP)
+		visit_loop<RAYS, PITCH>(s, near, foot, tile, count, sum);
 	boundary_visit(near.kind, [&](auto boundaries) {
-		typedef Short<decltype(boundaries), Pixel> B;
+		typedef Short<decltype(boundaries), typename Mine::Pixel> B;
 #pragma unroll
-		for (int first = 0; first < COLUMN<Pixel>; first += B::N)
+		for (int first = 0; first < Mine::COUNT; first += B::N)
 			visit_span<B, RAYS, PITCH>(s, near, foot, tile, first, sum);
 	});
 }
 
-template <class Pixel, int PITCH, bool RAYS>
-static __global__ void __launch_bounds__(THREADS, 2)
+template <class Mine, int PITCH, bool RAYS>
+static __global__ void __launch_bounds__(
+	THREADS, Mine::COUNT *PARTS<typename Mine::Pixel> > 8 ? 2 : 3)
 	footprint_back(const __grid_constant__ Footprints s)
 {
+	typedef typename Mine::Pixel Pixel;
 	__shared__ Near near[VIEWS];
-	back_block<Pixel, PITCH, COLUMN<Pixel>, Mine<Pixel>>(s, near,
-		[&](const Near &v, const Pixel *tile, const Pixel *image, float dx, float dy, int,
-			Mine<Pixel> &sum) {
-			visit_view<RAYS, PITCH>(s, v, tile, image, dx, dy, sum);
+	back_block<Mine, PITCH>(s, near,
+		[&](const Near &v, const Pixel *tile, const Pixel *image, float dx, float dy,
+			int count, Mine &sum) {
+			visit_view<RAYS, PITCH>(s, v, tile, image, dx, dy, count, sum);
 		});
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-template <class Pixel> static bool has_tiles(TileSize *size)
+enum { NEAR_BYTES = VIEWS * (int)sizeof(Near) };
+
+template <class Mine> static bool has_tiles(const ProjectRequest *what, int blocks, TileSize *size)
 {
-	const int fixed = VIEWS * (int)sizeof(Near) + Mine<Pixel>::BYTES;
-	limit_tiles<Pixel>(fixed, size);
-	return cuda_has_shared(tile_bytes<Pixel>(size) + fixed);
+	*size = tile_size(what, BlockSize{SIDE, SIDE, Mine::COUNT});
+	return share_memory<Mine>(NEAR_BYTES, blocks, size);
 }
 
-extern const CudaKernel cuda_footprint_back_any;
-
-/* Where most of a thread's column of voxels would be outside the box, its kernel is faster. */
-static bool any_is_faster(const ProjectRequest *what, CudaNotes *notes)
+/* Tiles of four views, or of one; of fewer voxels, where these appear large or more of longer
+ * columns would be outside the box. */
+static void choose_tiles(const ProjectRequest *what, TileSize *size)
 {
-	return what->box.high[2] - what->box.low[2] < COLUMN<float> / 2 &&
-	       cuda_footprint_back_any.applies(what, notes);
+	const int64_t n = what->box.high[2] - what->box.low[2];
+	const bool few = 4 * whole_columns<One>(n) > 5 * whole_columns<Large>(n);
+	if (quarter_direction(what) != 0 &&
+		(has_tiles<Four>(what, 2, size) || has_tiles<Four>(what, 1, size)))
+		return;
+	if ((few || !has_tiles<One>(what, 2, size)) && !has_tiles<Large>(what, 3, size) &&
+		!has_tiles<Large>(what, 2, size))
+		take_memory<Large>(NEAR_BYTES, size);
+	size->direction = 0;
 }
 
 static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -167,34 +196,29 @@ static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 	if (what->plan->model.columns * what->plan->model.rows > 1 << 28 ||
 		!footprint_upright(what))
 		return false;
-	TileSize *size = notes_of<TileSize>(notes);
-	*size = tile_size(what, SIDE, SIDE, COLUMN<float4>);
-	if (size->direction != 0 && has_tiles<float4>(size))
-		return true;
-	if (any_is_faster(what, notes))
-		return false;
-	*size = tile_size(what, SIDE, SIDE, COLUMN<float>);
-	size->direction = 0;
-	return has_tiles<float>(size);
+	choose_tiles(what, notes_of<TileSize>(notes));
+	return true;
 }
 
-template <class Pixel>
+template <class Mine>
 static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const TileSize *size,
 	const CudaEpilogue *epilogue)
 {
-	constexpr int N = NARROW<Pixel>, W = WIDE<Pixel>;
+	constexpr int N = NARROW<Mine>, W = WIDE<Mine>;
 	static const BackKernel kernels[2][2] = {
-		{footprint_back<Pixel, N, false>, footprint_back<Pixel, N, true>},
-		{footprint_back<Pixel, W, false>, footprint_back<Pixel, W, true>}};
-	return run_footprints<Pixel, COLUMN<Pixel>, Mine<Pixel>>(
-		backend, what, size, epilogue, kernels[size->columns > N][has_rays(what)]);
+		{footprint_back<Mine, N, false>, footprint_back<Mine, N, true>},
+		{footprint_back<Mine, W, false>, footprint_back<Mine, W, true>}};
+	return run_footprints<Mine>(
+		backend, what, size, epilogue, kernels[!is_narrow<Mine>(size)][has_rays(what)]);
 }
 
 static tomos_status upright_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const TileSize *size = notes_of<TileSize>(notes);
-	return (size->direction ? run<float4> : run<float>)(backend, what, size, epilogue);
+	return (size->direction              ? run<Four>
+		: size->column == One::COUNT ? run<One>
+					     : run<Large>)(backend, what, size, epilogue);
 }
 
 extern const CudaKernel cuda_footprint_back_upright;

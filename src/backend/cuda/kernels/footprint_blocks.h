@@ -21,9 +21,13 @@ enum {
 /* Pixels per copy of 16 bytes. */
 template <class Pixel> constexpr int EACH = 4 / PARTS<Pixel>;
 
-/* How a block meets a view: by the image itself, since the tile is too small or footprints are too
- * large; not at all, since it is not seen. Others are kinds of tiles. */
+/* How a block meets a view: by the image itself, since it would need too large a tile; not at all,
+ * since it is not seen. Others are kinds of tiles. */
 enum { DIRECT = -1, UNSEEN = -2 };
+
+/* Footprints that are larger than those that kernels are compiled for: rows one by one, this many
+ * columns at a time. */
+enum { GROUP = 4 };
 
 typedef struct {
 	const KernelView *views;
@@ -51,12 +55,13 @@ typedef struct {
 	float *projections;
 } Footprints;
 
-/* Rows and columns that blocks see of a view, and both together at most; blocks may
- * still see more, where the depth varies within them. padded: `area` with rows of whole banks.
- * direction: of quarters of the circle, or 0. axes: of lanes, a bit mask. more: forward,
- * blocks per SM that share its memory beside a second one. */
+/* Rows and columns that blocks see of a view, and both together at most; blocks may still see more,
+ * where the depth varies within them. padded: `area` with rows of whole banks. usual: columns, rows
+ * and area that nearly all blocks do not exceed. direction: of quarters of the circle, or 0. axes:
+ * of lanes, a bit mask. blocks: forward, per SM, which share its memory. column: voxels of a
+ * thread. */
 typedef struct {
-	int rows, columns, area, padded, direction, axes, more;
+	int rows, columns, area, padded, usual[3], direction, axes, blocks, column;
 } TileSize;
 
 static inline int quarter_direction(const ProjectRequest *what)
@@ -117,14 +122,55 @@ static __host__ __device__ inline double seen_position(double at, int64_t pixels
 	return fmin(fmax(at, -beyond), (double)pixels + beyond);
 }
 
+/* Columns and rows that a block sees, with those of the footprints at its sides. */
+static inline double with_margin(double pixels, double margin)
+{
+	return fmin(pixels * 1.05 + margin, 1e4);
+}
+
 /* Enlarges the size of tiles by that of a block somewhere. */
 static inline void enlarge(double columns, double rows, TileSize *size)
 {
-	const double c = fmin(columns * 1.05 + 8, 1e4), r = fmin(rows * 1.05 + 10, 1e4);
+	const double c = with_margin(columns, 8), r = with_margin(rows, 10);
 	size->columns = max(size->columns, (int)c);
 	size->rows = max(size->rows, min((int)r, (int)MOST_ROWS));
 	size->area = max(size->area, (int)(c * r));
 	size->padded = max(size->padded, ((int)c / 32 + 1) * 32 * (int)r + (int)r);
+}
+
+/* Columns, rows and areas that blocks all over the box see: how many are below powers of
+ * 2^(1/32). */
+enum { TILE_CLASSES = 900 };
+
+typedef struct {
+	int all, of[3][TILE_CLASSES];
+} TileCounts;
+
+/* each: columns of the area are multiples of this. */
+static inline void count_tile(double columns, double rows, int each, TileCounts *counts)
+{
+	const double c = with_margin(columns, 8), r = with_margin(rows, 10);
+	const double size[3] = {c, r, ceil(c / each) * each * r};
+	for (int i = 0; i < 3; i++)
+		counts->of[i][min((int)(32 * log2(fmax(size[i], 1))), TILE_CLASSES - 1)]++;
+	counts->all++;
+}
+
+/* Sets `usual`. */
+static inline void set_usual(const TileCounts *counts, TileSize *size)
+{
+	for (int i = 0; i < 3; i++) {
+		int below = 0, k = 0;
+		while (k < TILE_CLASSES && (below += counts->of[i][k]) * 50 < counts->all * 49)
+			k++;
+		size->usual[i] = (int)exp2((k + 1) / 32.0);
+	}
+}
+
+/* Voxels along z of whole columns. */
+template <class Mine> static int64_t whole_columns(int64_t n)
+{
+	return (n + Mine::COUNT - 1) / Mine::COUNT * Mine::COUNT;
 }
 
 /* Voxel (x, y) rotated i times: a quarter moves it to (n - 1 - y, x). */

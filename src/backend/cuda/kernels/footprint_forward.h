@@ -10,6 +10,7 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_H
 
 #include "backend/cuda/kernels/footprint_forward_tiles.h"
+#include "backend/cuda/kernels/footprint_quanta.h"
 
 enum {
 	BANKS = 32, /* of shared memory */
@@ -55,6 +56,13 @@ template <class Near> static __device__ __forceinline__ int tile_pixels(const Ne
 	return near.rows * near.pitch;
 }
 
+/* Place of column c in a row of the tile: columns of the same number modulo 2^shift are side by
+ * side. */
+static __device__ __forceinline__ int place_of_column(int shift, int pitch, int c)
+{
+	return (c >> shift) + (c & ((1 << shift) - 1)) * (pitch >> shift);
+}
+
 /* From one row of a tile to the next, and from one view of N to the next: one tile after the other,
  * or rows of all views side by side. */
 template <int N, class Near> static __device__ __forceinline__ int2 tile_steps(const Near &near)
@@ -65,18 +73,18 @@ template <int N, class Near> static __device__ __forceinline__ int2 tile_steps(c
 
 /* Adds the tiles of N views to their images and clears them; image: of the first view, from which
  * the next is `image_apart` away. */
-template <int N, class Near>
+template <int N, bool SHIFTED, class Near>
 static __device__ __forceinline__ void flush_tiles(
 	const Footprints &s, const Near &near, int *tile, int *image, int64_t image_apart)
 {
 	const int2 steps = tile_steps<N>(near);
 	const int pitch = steps.x, apart = steps.y, columns = near.columns,
 		  end = near.rows * columns;
-	const int row = near.row, column = near.column;
+	const int row = near.row, column = near.column, shift = SHIFTED ? near.shift : 0;
 	const float scale = near.flush, rate = 1 / (float)columns;
 	for (int i = threadIdx.x; i < end; i += THREADS) {
 		const int r = (int)(((float)i + 0.5f) * rate), c = i - r * columns, y = row + r,
-			  x = column + c, place = r * pitch + tile_column(near, c);
+			  x = column + c, place = r * pitch + place_of_column(shift, near.pitch, c);
 		const bool seen =
 			(unsigned)x < (unsigned)s.columns && (unsigned)y < (unsigned)s.rows;
 		int *to = image + (y * s.columns + x);
@@ -134,7 +142,9 @@ static __device__ __forceinline__ Value voxel_of(const Footprints &s, const Line
 }
 
 /* The voxels of a thread: COLUMN of four views, in registers. */
-template <class Value, int COLUMN> struct Voxels {
+template <class Value_, int COLUMN> struct Voxels {
+	typedef Value_ Value;
+	static constexpr int COUNT = COLUMN;
 	static constexpr int BYTES = 0; /* of a block in shared memory */
 	Value value[COLUMN];
 
@@ -162,6 +172,8 @@ template <class Value, int COLUMN> struct Voxels {
 
 /* Of one view, in shared memory. */
 template <int COLUMN> struct Voxels<float, COLUMN> {
+	typedef float Value;
+	static constexpr int COUNT = COLUMN;
 	static constexpr int BYTES = COLUMN * (int)THREADS * (int)sizeof(float);
 	float *first;
 
@@ -181,6 +193,41 @@ template <int COLUMN> struct Voxels<float, COLUMN> {
 	}
 };
 
+/* Calls visit(k, voxel) for those inside the box, in a loop that is not unrolled. */
+template <class Value, int COLUMN, class Visit>
+static __device__ __forceinline__ void voxels_each(
+	const Footprints &s, Voxels<Value, COLUMN> &voxels, const Visit &visit)
+{
+	const int count = s.n[s.axis[2]] - (int)blockIdx.z * COLUMN;
+#pragma unroll 1
+	for (int k = 0; k < COLUMN; k++) {
+		if constexpr (PARTS<Value> == 4) {
+			if (k < count)
+				visit(k, voxels.at(0));
+			voxels.template rotate<1>();
+		} else if (k < count) {
+			visit(k, voxels.at(k));
+		}
+	}
+}
+
+enum { LOOP_SHIFT = 2 /* of footprints of any size */ };
+
+/* Adds x times `share` times the weights of a group of columns, which are at `place`, to a row of
+ * the tiles of all views, `apart` from each other. */
+template <class Value>
+static __device__ __forceinline__ void add_group(int *row, const int place[GROUP], int apart,
+	const float a[GROUP], float share, const Value &x)
+{
+#pragma unroll
+	for (int part = 0; part < PARTS<Value>; part++) {
+		const float line = share * part_of(x, part);
+#pragma unroll
+		for (int i = 0; i < GROUP; i++)
+			add_quanta(row + (part * apart + place[i]), a[i], line);
+	}
+}
+
 /* ---- views ----------------------------------------------------------------------------------- */
 
 /* Largest weight of a voxel of a block, apart from its factor `mass`. In float: units have a margin
@@ -189,8 +236,8 @@ static __device__ float largest_weight(
 	const Footprints &s, const KernelView *k, const double first[3])
 {
 	const bool fans = KERNEL_FANS(k);
-	const float d0 = (float)footprint_affine(k->depth, first),
-		    r0 = fans ? (float)footprint_affine(k->row, first) : 0;
+	const float d0 = (float)affine(k->depth, first),
+		    r0 = fans ? (float)affine(k->row, first) : 0;
 	float least = 3e38f, slant = 0;
 #pragma unroll
 	for (int corner = 0; corner < 8; corner++) {
@@ -221,17 +268,21 @@ static __device__ float largest_weight(
 }
 
 /* The pitch of a tile's rows: such that lanes, which are u columns and v rows apart, are about one
- * bank apart, if there is memory. */
+ * bank apart, if there is memory. shift: if not 0, lanes that are 1, 2, ... or 2^shift columns
+ * apart are in different banks. */
 template <class Near>
-static __device__ void set_pitch(const Footprints &s, float u, float v, Near *near)
+static __device__ void set_pitch(const Footprints &s, float u, float v, int shift, Near *near)
 {
 	const float none = fabsf(fabsf(u) - 1), more = fabsf(fabsf(u + v) - 1),
 		    less = fabsf(fabsf(u - v) - 1);
 	const int rest = none <= fminf(more, less) ? 0 : more < less ? 1 : BANKS - 1;
 	const int most = s.tile_area / max(near->rows, 1);
-	near->pitch = near->columns + ((rest - near->columns) & (BANKS - 1));
+	const int part = (near->columns + (1 << shift) - 1) >> shift, apart = BANKS >> shift;
+	near->shift = shift;
+	near->pitch = shift ? (part + ((apart - part) & (2 * apart - 1))) << shift
+			    : part + ((rest - part) & (BANKS - 1));
 	if (near->pitch > most)
-		near->pitch = near->columns | 1;
+		near->pitch = shift ? part << shift : part | 1;
 	if (near->kind >= 0 && near->pitch > most)
 		near->kind = DIRECT;
 }
@@ -245,8 +296,8 @@ static __device__ void set_units(const Footprints &s, const KernelView *k, const
 	const double at[3] = {(double)(s.low[0] + first[0]), (double)(s.low[1] + first[1]),
 		(double)(s.low[2] + first[2])};
 	const float mass = s.weighting == WEIGHT_RAY ? (float)fabs(k->mass) : 1;
-	const float unit =
-		near->kind >= 0 ? largest_weight(s, k, at) * mass * more / q.most : q.unit;
+	const float part = fmaxf(more / (float)QUANTA, fmaxf(more, 1.f) / q.most);
+	const float unit = near->kind >= 0 ? largest_weight(s, k, at) * mass * part : q.unit;
 	near->scale /= unit;
 	near->flush = unit / q.unit;
 }
@@ -272,7 +323,11 @@ static __device__ __forceinline__ void visit_views(
 			__syncthreads();
 		visit(near[i], tile);
 		__syncthreads(); /* the tile is complete, and the one before is clear */
-		flush_tiles<N>(s, near[i], tile, s.sums + i * image, s.count * image);
+		if (near[i].shift)
+			flush_tiles<N, true>(s, near[i], tile, s.sums + i * image, s.count * image);
+		else
+			flush_tiles<N, false>(
+				s, near[i], tile, s.sums + i * image, s.count * image);
 		before = size;
 		end = !end;
 	}
@@ -332,91 +387,6 @@ static __global__ void add_sums(const __grid_constant__ Footprints s)
 		to[i] = fmaf((float)sums[i], unit, to[i]);
 }
 
-/* ---- units ----------------------------------------------------------------------------------- */
-
-/* Pixels from one voxel to the next along each axis, and the weight of a voxel. */
-typedef struct {
-	double u[3], v[3], weight;
-} VoxelBound;
-
-static inline VoxelBound bound_at(const Plan *plan, const KernelView *k, const double at[3])
-{
-	const bool fans = KERNEL_FANS(k);
-	const double depth = form_at(k->depth, at), lower = fans ? 1 : depth,
-		     column = form_at(k->column, at) / depth, row = form_at(k->row, at) / lower;
-	double square = 0;
-	VoxelBound b;
-	for (int a = 0; a < 3; a++) {
-		const double away = at[a] - k->src[a] - (fans ? row * k->v[a] : 0);
-		b.u[a] = (k->column[a] - column * k->depth[a]) / depth;
-		b.v[a] = (k->row[a] - (fans ? 0 : row * k->depth[a])) / lower;
-		square += pow(away * plan->whole.step[a], 2);
-	}
-	b.weight = plan->model.weight == WEIGHT_NONE    ? 1
-		   : plan->model.weight == WEIGHT_DEPTH ? 1 / (depth * depth)
-		   : KERNEL_HAS_SOURCE(k) ? fabs(k->mass) * sqrt(square) / (depth * depth * lower)
-					  : fabs(k->mass);
-	return b;
-}
-
-/* The axis of lanes for a view: x or y, where neighbouring voxels along z are about a row or more
- * apart, so that columns along z are in spans (footprint_shares.h). */
-static inline int footprint_lanes(const Plan *plan, const KernelView *k)
-{
-	double middle[3], apart[2];
-	for (int a = 0; a < 3; a++)
-		middle[a] = 0.5 * (double)(plan->grid.n[a] - 1);
-	const VoxelBound b = bound_at(plan, k, middle);
-	for (int a = 0; a < 2; a++) /* as in lanes_axis */
-		apart[a] = hypot(b.u[a], b.v[a]) * fmin(1.0, (double)plan->grid.n[a] / (int)LANES);
-	const int other = apart[0] > apart[1] ? 0 : 1;
-	if (fabs(b.u[2]) < 0.3 * fmax(b.v[2], 1.0) && b.v[2] > 0.6 && apart[other] > 0.5)
-		return other;
-	return lanes_axis(plan, k);
-}
-
-/* Quantum of a view. The shares of a pixel have integral 1 over the positions of a voxel and are at
- * most 1, so the sum over a plane is bounded as that of hat functions (voxel_quanta.h). */
-static inline void footprint_quantum(const Plan *plan, int64_t view, const void *, void *place)
-{
-	const KernelView *k = &plan->views[view];
-	double all[3] = {0, 0, 0}, block[3] = {0, 0, 0}, whole = 1e300, part = 1e300;
-	for (int corner = 0; corner < 8; corner++) {
-		double at[3];
-		for (int a = 0; a < 3; a++)
-			at[a] = corner >> a & 1 ? (double)plan->grid.n[a] : -1.0;
-		const VoxelBound b = bound_at(plan, k, at);
-		for (int a = 0; a < 3; a++) {
-			const double plane = 1.5 * plane_bound(b.u, b.v, (a + 1) % 3, (a + 2) % 3);
-			all[a] = fmax(all[a], plane * b.weight);
-			block[a] = fmax(block[a], plane);
-		}
-	}
-	for (int a = 0; a < 3; a++) {
-		const double n = (double)plan->grid.n[a];
-		if (KERNEL_HAS_SOURCE(k) && k->src[a] >= -1 && k->src[a] <= n)
-			continue; /* a plane through the source is a line on the detector */
-		whole = fmin(whole, all[a] * n);
-		part = fmin(part, block[a] * (int)LANES);
-	}
-	*(Quantum *)place = Quantum{(float)(whole / LARGEST), (float)fmin(QUANTA, LARGEST / part),
-		footprint_lanes(plan, k)};
-}
-
-/* Whether integers have enough digits for every view; sets the axes of lanes. */
-static inline bool quanta_apply(const ProjectRequest *what, int *axes)
-{
-	*axes = 0;
-	for (int64_t i = 0; i < what->count; i++) {
-		Quantum q;
-		footprint_quantum(what->plan, what->first + i, NULL, &q);
-		if (!isfinite(q.unit) || !(q.unit > 0) || !(q.most > 1e4f))
-			return false;
-		*axes |= 1 << q.axis;
-	}
-	return true;
-}
-
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 static inline tomos_status find_largest(
@@ -435,17 +405,17 @@ static inline tomos_status find_largest(
 	return largest_value(backend, &voxels, NULL, (unsigned *)memory);
 }
 
-/* Projects the views of `s`. voxels: bytes of a block for them; order(axis of lanes, axes): all
- * axes of a block. */
-template <class Value, class Kernel, class Order>
+/* Projects the views of `s`; order(axis of lanes, axes): all axes of a block. */
+template <class Mine, class Kernel, class Order>
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, Footprints s,
-	const TileSize *size, int voxels, Kernel kernel, int column, const Order &order)
+	const TileSize *size, Kernel kernel, const Order &order)
 {
+	constexpr int column = Mine::COUNT, parts = PARTS<typename Mine::Value>;
 	cudaStream_t stream = device_of(backend)->stream;
 	const int64_t pixels = (int64_t)s.rows * s.columns;
 	const int shape[3] = {LANES, WARPS, column};
-	CUDA_TRY(cudaMemsetAsync(s.sums, 0, (size_t)(s.count * PARTS<Value> * pixels) * sizeof(int),
-			 stream),
+	CUDA_TRY(cudaMemsetAsync(
+			 s.sums, 0, (size_t)(s.count * parts * pixels) * sizeof(int), stream),
 		"projecting");
 	TRY(cuda_take_shared((const void *)kernel));
 	for (int a = 0; a < 3; a++) {
@@ -457,27 +427,28 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 		kernel<<<dim3(cuda_blocks(s.n[axis[0]], LANES, 1 << 30),
 				 cuda_blocks(s.n[axis[1]], WARPS, 65535),
 				 cuda_blocks(s.n[axis[2]], column, 65535)),
-			THREADS, s.pool *(int)sizeof(int) + voxels, stream>>>(s);
+			THREADS, s.pool *(int)sizeof(int) + Mine::BYTES, stream>>>(s);
 		CUDA_LAUNCHED("projecting");
 	}
-	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s.count, PARTS<Value>), 256,
-		0, stream>>>(s);
+	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s.count, parts), 256, 0,
+		stream>>>(s);
 	CUDA_LAUNCHED("projecting");
 	return TOMOS_OK;
 }
 
-/* near: bytes of a block for what is known about views. */
-template <class Value, class Kernel, class Order>
+/* Mine: the voxels of a thread; near: bytes of a block for what is known about views. */
+template <class Mine, class Kernel, class Order>
 static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest *what,
-	const TileSize *size, int near, int voxels, Kernel kernel, int column, const Order &order)
+	const TileSize *size, int near, Kernel kernel, const Order &order)
 {
+	typedef typename Mine::Value Value;
 	const CudaPlan *kept;
 	const void *quanta;
 	float *sums;
 	Footprints s = footprints_of(what, size, PARTS<Value>);
 	s.tile_rows = MOST_SIDE;
 	s.tile_area = size->area;
-	s.pool = pool_bytes<Value>(near + voxels, size) / (int)sizeof(int);
+	s.pool = pool_bytes<Value>(near + Mine::BYTES, size) / (int)sizeof(int);
 	const int64_t pixels = (int64_t)s.rows * s.columns, floats = pixels * PARTS<Value>;
 	const int64_t most = max64(1, min64(VIEWS, device_of(backend)->scratch_most / floats));
 	TRY(cuda_plan(backend, what->plan, &kept));
@@ -492,7 +463,7 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 		s.quanta = (const Quantum *)quanta + what->first + first;
 		s.count = min64(most, s.part - first);
 		s.projections = what->projections + first * pixels;
-		TRY(run_views<Value>(backend, what, s, size, voxels, kernel, column, order));
+		TRY(run_views<Mine>(backend, what, s, size, kernel, order));
 	}
 	return TOMOS_OK;
 }

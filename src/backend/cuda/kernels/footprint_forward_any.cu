@@ -5,13 +5,13 @@
 #include "backend/cuda/kernels/footprint_forward.h"
 #include "backend/cuda/kernels/footprint_tilted.h"
 
-/* Voxels of a thread. */
-template <class Value> constexpr int COLUMN = PARTS<Value> == 4 ? 8 : 16;
-
-template <class Value> using Mine = Voxels<Value, COLUMN<Value>>;
+/* Voxels of a thread: of four views; of one; of one if voxels appear large. */
+typedef Voxels<float4, 8> Four;
+typedef Voxels<float, 16> One;
+typedef Voxels<float, 8> Large;
 
 /* Those whose instructions follow each other: more are too long for the instruction cache. */
-template <class Value> constexpr int UNROLLED = PARTS<Value> == 4 ? COLUMN<Value> : 4;
+template <class Mine> constexpr int UNROLLED = PARTS<typename Mine::Value> == 4 ? Mine::COUNT : 4;
 
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
@@ -29,15 +29,16 @@ static __device__ __forceinline__ void add_shares(
 	}
 }
 
-template <class Value, bool RAYS, int NC, int NR, bool ACROSS, bool ALONG>
+template <class Mine, bool RAYS, int NC, int NR, bool ACROSS, bool ALONG>
 static __device__ __forceinline__ void visit_column(
-	const Footprints &s, const Column &c, int *tile, int apart, const Mine<Value> &voxels)
+	const Footprints &s, const Column &c, int *tile, int apart, const Mine &voxels)
 {
+	typedef typename Mine::Value Value;
 	const int pitch = c.pitch;
 	const unsigned origin = origin_of<NC, NR>(pitch);
-	constexpr int UNROLL = UNROLLED<Value>;
+	constexpr int UNROLL = UNROLLED<Mine>;
 #pragma unroll UNROLL
-	for (int k = 0; k < COLUMN<Value>; k++) {
+	for (int k = 0; k < Mine::COUNT; k++) {
 		const Value x = voxels.at(k); /* loaded before anything is added */
 		visit_voxel<RAYS, NC, NR, ACROSS, ALONG>(s.weighting, c, pitch, origin, (float)k,
 			[&](int place, const float *a, const float *b, float weight) {
@@ -47,6 +48,26 @@ static __device__ __forceinline__ void visit_column(
 						b, weight * part_of(x, part));
 			});
 	}
+}
+
+/* Footprints of any size. */
+template <class Mine, bool RAYS>
+static __device__ __noinline__ void visit_loop(
+	const Footprints &s, const Near &near, float dx, float dy, int *tile, Mine voxels)
+{
+	const Column c = column_of(s, near, dx, dy);
+	const int pitch = near.pitch, apart = tile_pixels(near);
+	const int2 high = make_int2(near.columns - (int)GROUP, near.rows - 1);
+	voxels_each(s, voxels, [&](int k, const typename Mine::Value &x) {
+		voxel_loop<RAYS>(s, c, (float)k, make_int2(0, 0), high,
+			[&](int row, int column, const float *a, float share) {
+				int place[GROUP];
+#pragma unroll
+				for (int i = 0; i < GROUP; i++)
+					place[i] = place_of_column(LOOP_SHIFT, pitch, column + i);
+				add_group(tile + row * pitch, place, apart, a, share, x);
+			});
+	});
 }
 
 /* Where a window is on the tile: its columns of even and odd number, the first one being even. */
@@ -165,16 +186,16 @@ static __device__ __forceinline__ float chosen(int which, float a, float b)
 	return result;
 }
 
-template <class Value, bool RAYS, int N, int G, int NC, int NR, bool EITHER>
-static __device__ __forceinline__ void visit_spans(const Footprints &s, const Near &near, float dx,
-	float dy, int *tile, const Mine<Value> &voxels)
+template <class Mine, bool RAYS, int N, int G, int NC, int NR, bool EITHER>
+static __device__ __forceinline__ void visit_spans(
+	const Footprints &s, const Near &near, float dx, float dy, int *tile, const Mine &voxels)
 {
-	constexpr int P = PARTS<Value>, LATER = COLUMN<Value> - N;
+	constexpr int P = PARTS<typename Mine::Value>, LATER = Mine::COUNT - N;
 	static_assert(P == 1 || LATER <= N, "halves of a column in registers");
 	const Column whole = column_of(s, near, dx, dy);
 	/* Unrolled, this would not fit into the instruction cache. */
 #pragma unroll 1
-	for (int first = 0; first < COLUMN<Value>; first += N) {
+	for (int first = 0; first < Mine::COUNT; first += N) {
 		if constexpr (P == 1) {
 			add_span<P, RAYS, N, G, NC, NR, EITHER>(s, whole, tile, (float)first,
 				[&](int i, int) { return voxels.at(first + i); });
@@ -192,23 +213,28 @@ static __device__ __forceinline__ void visit_spans(const Footprints &s, const Ne
 }
 
 /* The kind is the same for all threads of a block. */
-template <class Value, bool RAYS>
-static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near, int *tile,
-	float dx, float dy, const Mine<Value> &voxels)
+template <class Mine, bool RAYS>
+static __device__ __forceinline__ void visit_view(
+	const Footprints &s, const Near &near, int *tile, float dx, float dy, Mine &voxels)
 {
 	const Column c = column_of(s, near, dx, dy);
 	const int apart = tile_pixels(near);
 	switch (near.kind) {
 #define KIND(number, NC, NR, ACROSS, ALONG) \
 	case number: \
-		visit_column<Value, RAYS, NC, NR, ACROSS, ALONG>(s, c, tile, apart, voxels); \
+		if constexpr (number < FORWARD_SHARES) \
+			visit_column<Mine, RAYS, NC, NR, ACROSS, ALONG>( \
+				s, c, tile, apart, voxels); \
 		break;
 		SHARE_KINDS(KIND)
 #undef KIND
+	case LOOP:
+		visit_loop<Mine, RAYS>(s, near, dx, dy, tile, voxels);
+		break;
 #define KIND(number, N, G, NC, NR, EITHER) \
 	case number: \
-		if constexpr (PARTS<Value> == 4 ? N == 4 : NC * NR == 9 || G > 2) \
-			visit_spans<Value, RAYS, N, G, NC, NR, EITHER>( \
+		if constexpr (PARTS<typename Mine::Value> == 4 ? N == 4 : NC * NR == 9 || G > 2) \
+			visit_spans<Mine, RAYS, N, G, NC, NR, EITHER>( \
 				s, near, dx, dy, tile, voxels); \
 		break;
 		ALL_SPAN_KINDS(KIND)
@@ -240,32 +266,35 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	near->kind = UNSEEN;
 	if (s.quanta[view].axis != s.axis[0])
 		return;
-	near_block(s, &s.views[view], first, MOST_SIDE, 1, near);
+	const float share = near_block(s, &s.views[view], first, MOST_SIDE, 1, near);
 	const KindSize span = kind_size(near->kind);
-	near->split = near->kind >= SHARE_COUNT && span_split(span.step);
-	if (near->kind >= SHARE_COUNT)
+	if (near->kind >= SHARE_COUNT) {
 		near->pitch = span_pitch(span.step);
-	else
+		near->shift = span_split(span.step);
+	} else {
 		set_pitch(s, near->u.x - near->u.w * near->d.x, near->v.x - near->v.w * near->d.x,
-			near);
+			near->kind == LOOP ? LOOP_SHIFT : 0, near);
+	}
 	/* As many voxels of a span as its window has steps meet one of its rows. */
-	const float most =
-		span.voxels > 1 ? (float)((2 * span.rows + span.step - 1) / span.step) : 1;
+	const float most = span.voxels > 1 ? (float)((2 * span.rows + span.step - 1) / span.step)
+			   : near->kind == LOOP ? share
+						: 1;
 	set_units(s, &s.views[view], s.quanta[view], first, most, near);
 }
 
 /* BLOCKS: per SM. */
-template <class Value, bool RAYS, int BLOCKS>
+template <class Mine, bool RAYS, int BLOCKS>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
 	footprint_forward(const __grid_constant__ Footprints s)
 {
+	typedef typename Mine::Value Value;
 	extern __shared__ float4 memory[];
 	__shared__ Near near[VIEWS];
-	visit_block<Value, COLUMN<Value>>(
+	visit_block<Value, Mine::COUNT>(
 		s, near, (int *)memory,
 		[&](int view, const int first[3], Near *to) { set_near(s, view, first, to); },
-		[&](const Near &v, int *tile, float dx, float dy, const Mine<Value> &voxels) {
-			visit_view<Value, RAYS>(s, v, tile, dx, dy, voxels);
+		[&](const Near &v, int *tile, float dx, float dy, Mine &voxels) {
+			visit_view<Mine, RAYS>(s, v, tile, dx, dy, voxels);
 		},
 		[&](const Near &v, int *image, const Line &line, float dx, float dy) {
 			visit_direct<RAYS, Value>(s, v, image, line, dx, dy);
@@ -282,24 +311,44 @@ static void order_axes(int lanes, int axis[3])
 	axis[1] = 3 - lanes - axis[2];
 }
 
-template <class Value> static TileSize measure(const ProjectRequest *what, int axes)
+enum { NEAR_BYTES = VIEWS * (int)sizeof(Near) };
+
+template <class Mine> static TileSize measure(const ProjectRequest *what, int axes)
 {
-	TileSize size = {.direction = quarter_direction(what), .axes = axes};
-	for (int64_t i = 0; i < what->count * 8; i++) {
-		const KernelView *k = &what->plan->views[what->first + i / 8];
-		int axis[3], block[3];
+	TileSize size = tile_size(what, span_pitch(2), [&](const KernelView *k, int block[3]) {
+		int axis[3];
 		order_axes(footprint_lanes(what->plan, k), axis);
 		block[axis[0]] = LANES;
 		block[axis[1]] = WARPS;
-		block[axis[2]] = COLUMN<Value>;
-		measure_corner(what, k, (int)(i % 8), block, &size);
-	}
+		block[axis[2]] = Mine::COUNT;
+	});
+	size.axes = axes;
+	size.column = Mine::COUNT;
 	return size;
 }
 
-enum { NEAR_BYTES = VIEWS * (int)sizeof(Near) };
+template <class Mine> static bool has_tiles(int blocks, TileSize *size)
+{
+	return share_memory<typename Mine::Value>(NEAR_BYTES + Mine::BYTES, blocks, size);
+}
 
-template <class Value> constexpr int FIXED = NEAR_BYTES + Mine<Value>::BYTES;
+/* Tiles of four views, with three blocks per SM if all fit; of one; of fewer voxels, where these
+ * appear large or few blocks would have more. */
+static void choose_tiles(const ProjectRequest *what, int axes, TileSize *size)
+{
+	*size = measure<Four>(what, axes);
+	const bool small = size->padded <= shared_bytes(NEAR_BYTES, 3) / (int)sizeof(float4);
+	if (size->direction != 0 && ((small && has_tiles<Four>(3, size)) ||
+					    has_tiles<Four>(2, size) || has_tiles<Four>(1, size)))
+		return;
+	*size = measure<One>(what, axes);
+	if (!has_many_blocks<One, Large>(what) || !has_tiles<One>(3, size)) {
+		*size = measure<Large>(what, axes);
+		if (!has_tiles<Large>(3, size) && !has_tiles<Large>(2, size))
+			take_memory(NEAR_BYTES + Large::BYTES, size);
+	}
+	size->direction = 0;
+}
 
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 {
@@ -307,38 +356,30 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 	if (!tilted_applies(what) || !quanta_apply(what, &axes) ||
 		what->plan->model.columns * what->plan->model.rows > 1 << 28)
 		return false;
-	TileSize *size = notes_of<TileSize>(notes);
-	*size = measure<float4>(what, axes);
-	add_block<float4>(FIXED<float4>, size);
-	share_memory<float4>(FIXED<float4>, size);
-	pad_tiles<float4>(FIXED<float4>, size);
-	if (size->direction != 0 && has_tiles<float4>(FIXED<float4>, size))
-		return true;
-	*size = measure<float>(what, axes);
-	pad_tiles<float>(FIXED<float>, size);
-	limit_tiles(FIXED<float>, size);
+	choose_tiles(what, axes, notes_of<TileSize>(notes));
 	return true;
 }
 
-template <class Value>
+template <class Mine>
 static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const TileSize *size)
 {
 	/* Fewer blocks have more registers. */
-	constexpr int FEW = PARTS<Value> == 4 ? 2 : 3;
-	const bool many = size->more > 0, rays = has_rays(what);
+	constexpr int FEW = PARTS<typename Mine::Value> == 4 ? 2 : 3;
+	const bool many = size->blocks > 2, rays = has_rays(what);
 	auto kernel =
-		many ? rays ? footprint_forward<Value, true, 3> : footprint_forward<Value, false, 3>
-		: rays ? footprint_forward<Value, true, FEW>
-		       : footprint_forward<Value, false, FEW>;
-	return run_footprints<Value>(backend, what, size, NEAR_BYTES, Mine<Value>::BYTES, kernel,
-		COLUMN<Value>, order_axes);
+		many   ? rays ? footprint_forward<Mine, true, 3> : footprint_forward<Mine, false, 3>
+		  : rays ? footprint_forward<Mine, true, FEW>
+		       : footprint_forward<Mine, false, FEW>;
+	return run_footprints<Mine>(backend, what, size, NEAR_BYTES, kernel, order_axes);
 }
 
 static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *)
 {
 	const TileSize *size = notes_of<TileSize>(notes);
-	return (size->direction ? run<float4> : run<float>)(backend, what, size);
+	return (size->direction              ? run<Four>
+		: size->column == One::COUNT ? run<One>
+					     : run<Large>)(backend, what, size);
 }
 
 extern const CudaKernel cuda_footprint_forward_any;

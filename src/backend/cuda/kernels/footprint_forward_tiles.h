@@ -9,56 +9,52 @@ template <class Value> static int tile_bytes(const TileSize *size)
 	return size->area * (int)sizeof(Value);
 }
 
-/* Whether there is memory for the largest tile; fixed: bytes for voxels and for what is known about
- * views. */
-template <class Value> static bool has_tiles(int fixed, const TileSize *size)
+/* Bytes of a block for tiles, if `blocks` share the memory of an SM. fixed: bytes of a block for
+ * voxels and for what is known about views. */
+static inline int shared_bytes(int fixed, int blocks)
 {
-	return cuda_has_shared(tile_bytes<Value>(size) + fixed);
+	return cuda_most_shared() / blocks - 1024 - fixed;
 }
 
-/* Bytes for tiles that leave as many to a second block, or to more. */
-static inline int shared_bytes(int fixed, const TileSize *size)
+/* Gives this many blocks per SM as much memory as they have each, if that is enough for nearly all
+ * tiles: the few blocks that see more of a view add to it directly. Tiles are enlarged for the
+ * pitches of set_pitch, as far as there is memory. */
+template <class Value> static bool share_memory(int fixed, int blocks, TileSize *size)
 {
-	return cuda_most_shared() / (2 + size->more) - 1024 - fixed;
+	const int most = shared_bytes(fixed, blocks) / (int)sizeof(Value);
+	if (size->usual[2] > most)
+		return false;
+	size->area = min(max(size->area, size->padded), most);
+	size->blocks = blocks;
+	return true;
 }
 
-/* Lets a third block share the memory, where tiles are small enough. */
-template <class Value> static void add_block(int fixed, TileSize *size)
+/* All of the memory for one block, however many blocks see more. */
+static inline void take_memory(int fixed, TileSize *size)
 {
-	size->more = 1;
-	if (size->padded > shared_bytes(fixed, size) / (int)sizeof(Value))
-		size->more = 0;
+	size->area = min(size->area, shared_bytes(fixed, 1) / (int)sizeof(float));
+	size->blocks = 1;
 }
 
-/* Enlarges tiles for the pitches of set_pitch, as far as a second block has memory too. */
-template <class Value> static void pad_tiles(int fixed, TileSize *size)
-{
-	const int most = shared_bytes(fixed, size) / (int)sizeof(Value);
-	size->area = max(size->area, min(size->padded, most));
-}
-
-/* Limits tiles to the memory there is: blocks that see more of a view add to it directly. */
-static inline void limit_tiles(int fixed, TileSize *size)
-{
-	size->area = min(size->area, (cuda_most_shared() - fixed) / (int)sizeof(float));
-	size->direction = 0;
-}
-
-/* Bytes for two of the largest tiles or, where these leave too little memory for a second block,
- * for one, and what that leaves. */
+/* Bytes for two of the largest tiles or, where these leave too little memory for other blocks, for
+ * one, and what that leaves. */
 template <class Value> static int pool_bytes(int fixed, const TileSize *size)
 {
 	const int one = tile_bytes<Value>(size);
-	return max(one, min(2 * one, shared_bytes(fixed, size) / 16 * 16));
+	return max(one, min(2 * one, shared_bytes(fixed, size->blocks) / 16 * 16));
 }
 
-/* Limits tiles to what leaves memory for a second block, where the largest ones are not much
- * larger: few blocks see so much of a view, and add to it directly. */
-template <class Value> static void share_memory(int fixed, TileSize *size)
+/* Whether blocks of the first kind of columns are enough for the GPU, and have few more voxels
+ * outside the box than those of the second. */
+template <class More, class Fewer> static bool has_many_blocks(const ProjectRequest *what)
 {
-	const int most = shared_bytes(fixed, size) / (int)sizeof(Value);
-	if (2 * size->area <= 3 * most)
-		size->area = min(size->area, most);
+	const int64_t enough = 500;
+	int64_t n[3];
+	for (int a = 0; a < 3; a++)
+		n[a] = what->box.high[a] - what->box.low[a];
+	return cuda_blocks(n[0] * n[1], THREADS, 1 << 30) * whole_columns<More>(n[2]) >=
+		       enough * More::COUNT &&
+	       4 * whole_columns<More>(n[2]) <= 5 * whole_columns<Fewer>(n[2]);
 }
 
 #endif

@@ -9,10 +9,10 @@
 #include "backend/cuda/kernels/footprint_forward.h"
 #include "backend/cuda/kernels/footprint_upright.h"
 
-/* Voxels of a thread. */
-template <class Value> constexpr int COLUMN = PARTS<Value> == 4 ? 8 : 16;
-
-template <class Value> using Mine = Voxels<Value, COLUMN<Value>>;
+/* Voxels of a thread: of four views; of one; of one if voxels appear large. */
+typedef Voxels<float4, 8> Four;
+typedef Voxels<float, 16> One;
+typedef Voxels<float, 8> Large;
 
 /* ---- a column of voxels ---------------------------------------------------------------------- */
 
@@ -33,26 +33,38 @@ static __device__ __forceinline__ void set_weights(
 		weight[i] = scale * weight_between<S, D>(low, high, i);
 }
 
-/* Adds a line to the detector columns of the footprint, from `at` on. ALWAYS: columns that all
- * lanes add to; the others have fewer bank conflicts. */
-template <int SAMPLES, int ALWAYS>
-static __device__ __forceinline__ void add_line(
-	const Foot &foot, const Climb &climb, int *at, const float line[SAMPLES])
+/* `shift` of tiles (place_of_column), if boundaries are about G / 2 rows apart, and columns of
+ * voxels probably as many columns. */
+static __host__ __device__ constexpr int shift_of(int G)
 {
+	return G > 4 ? 2 : G > 3 ? 1 : 0;
+}
+
+/* Adds a line to the detector columns of the footprint; at: its first row. ALWAYS: columns that all
+ * lanes add to; the others have fewer bank conflicts. */
+template <class B, int ALWAYS>
+static __device__ __forceinline__ void add_line(
+	const Foot &foot, const Climb &climb, int *at, const float line[B::SAMPLES])
+{
+	int *to[TAPS];
 #pragma unroll
-	for (int i = 0; i < SAMPLES; i++)
+	for (int c = 0; c < TAPS; c++)
+		to[c] = at + place_of_column(shift_of(B::G), climb.pitch, foot.column + c);
+#pragma unroll
+	for (int i = 0; i < B::SAMPLES; i++)
 #pragma unroll
 		for (int c = 0; c < ALWAYS; c++)
-			add_quanta(at + (i * climb.pitch + c), foot.a[c], line[i]);
+			add_quanta(to[c] + i * climb.pitch, foot.a[c], line[i]);
 	if (ALWAYS < TAPS && foot.a[TAPS - 1] > 0)
 #pragma unroll
-		for (int i = 0; i < SAMPLES; i++)
-			add_quanta(at + (i * climb.pitch + TAPS - 1), foot.a[TAPS - 1], line[i]);
+		for (int i = 0; i < B::SAMPLES; i++)
+			add_quanta(to[TAPS - 1] + i * climb.pitch, foot.a[TAPS - 1], line[i]);
 	for (int c = TAPS; c < climb.taps && foot.column + c < climb.columns; c++) {
 		const float a = tap_of(foot, c);
+		int *next = at + place_of_column(shift_of(B::G), climb.pitch, foot.column + c);
 #pragma unroll
-		for (int i = 0; i < SAMPLES; i++)
-			add_quanta(at + (i * climb.pitch + c), a, line[i]);
+		for (int i = 0; i < B::SAMPLES; i++)
+			add_quanta(next + i * climb.pitch, a, line[i]);
 	}
 }
 
@@ -67,9 +79,9 @@ static __device__ __forceinline__ void add_beyond(
 }
 
 /* Voxels first .. first + B::N - 1 of a column, in one view. */
-template <class B, bool RAYS>
+template <class B, bool RAYS, class Mine>
 static __device__ __forceinline__ void visit_one(
-	const Foot &foot, const Climb &climb, int *tile, int first, const Mine<float> &voxels)
+	const Foot &foot, const Climb &climb, int *tile, int first, const Mine &voxels)
 {
 	const Span span = span_of<B>(foot, first);
 	const float up = fmaf((float)first, climb.up, climb.rise);
@@ -90,14 +102,13 @@ static __device__ __forceinline__ void visit_one(
 #pragma unroll
 	for (int k = 0; k < B::N; k++)
 		add_scaled(line[B::edge(k)], foot.climb, x[k]);
-	add_line<B::SAMPLES, TAPS>(
-		foot, climb, tile + ((int)span.whole * climb.pitch + foot.column), line);
+	add_line<B, TAPS>(foot, climb, tile + (int)span.whole * climb.pitch, line);
 }
 
 /* The same in four views, of the first B::N of `voxels`; apart: from one tile to the next. */
 template <class B, bool RAYS>
-static __device__ __forceinline__ void visit_four(const Foot &foot, const Climb &climb, int *tile,
-	int apart, int first, const Mine<float4> &voxels)
+static __device__ __forceinline__ void visit_four(
+	const Foot &foot, const Climb &climb, int *tile, int apart, int first, const Four &voxels)
 {
 	constexpr int LONG = (B::G + 1) / 2, SHORT = B::G / 2;
 	const Span span = span_of<B>(foot, first);
@@ -110,7 +121,7 @@ static __device__ __forceinline__ void visit_four(const Foot &foot, const Climb 
 		else
 			set_weights<B::S, SHORT>(from, to, scale, weight[k]);
 	});
-	int *at = tile + ((int)span.whole * climb.pitch + foot.column);
+	int *at = tile + (int)span.whole * climb.pitch;
 #pragma unroll
 	for (int part = 0; part < PARTS<float4>; part++, at += apart) {
 		float line[B::SAMPLES] = {};
@@ -120,31 +131,56 @@ static __device__ __forceinline__ void visit_four(const Foot &foot, const Climb 
 			for (int i = 0; i < (is_longer<B>(k) ? LONG : SHORT) + B::S; i++)
 				add_scaled(line[B::edge(k) + i], weight[k][i],
 					part_of(voxels.at(k), part));
-		add_line<B::SAMPLES, TAPS - 1>(foot, climb, at, line);
+		add_line<B, TAPS - 1>(foot, climb, at, line);
 	}
 }
 
+/* Footprints of any size. */
+template <bool RAYS, class Mine>
+static __device__ __noinline__ void visit_loop(
+	const Footprints &s, const Near &near, float dx, float dy, int *tile, Mine voxels)
+{
+	const Foot foot = foot_of<RAYS>(s, near, dx, dy);
+	const int pitch = near.pitch, apart = tile_pixels(near), end = near.rows - 1;
+	visit_columns(near, foot, [&](int column, const float *a) {
+		int place[GROUP];
+#pragma unroll
+		for (int i = 0; i < GROUP; i++)
+			place[i] = place_of_column(LOOP_SHIFT, pitch, column + i);
+		voxels_each(s, voxels, [&](int k, const typename Mine::Value &x) {
+			const float weight = far_weight<RAYS>(s, near, foot, k);
+			visit_rows(near, foot, k, 0, end, [&](int r, float share) {
+				add_group(tile + r * pitch, place, apart, a, weight * share, x);
+			});
+		});
+	});
+}
+
 /* The kind is the same for all threads of a block. */
-template <bool RAYS, class Value>
+template <bool RAYS, class Mine>
 static __device__ __forceinline__ void visit_view(
-	const Footprints &s, const Near &near, int *tile, float dx, float dy, Mine<Value> &voxels)
+	const Footprints &s, const Near &near, int *tile, float dx, float dy, Mine &voxels)
 {
 	const Foot foot = foot_of<RAYS>(s, near, dx, dy);
 	const Climb climb = {
 		near.taps, near.columns, near.pitch, near.away[2], near.lower != 0 ? s.step[2] : 0};
 	const int apart = tile_pixels(near);
+	if (near.kind == LOOP) {
+		visit_loop<RAYS>(s, near, dx, dy, tile, voxels);
+		return;
+	}
 	boundary_visit(near.kind, [&](auto boundaries) {
 		typedef decltype(boundaries) B;
-		if constexpr (PARTS<Value> == 4) {
+		if constexpr (PARTS<typename Mine::Value> == 4) {
 			/* Unrolled, this would not fit into the instruction cache. */
 #pragma unroll 1
-			for (int first = 0; first < COLUMN<Value>; first += B::N) {
+			for (int first = 0; first < Mine::COUNT; first += B::N) {
 				visit_four<B, RAYS>(foot, climb, tile, apart, first, voxels);
 				voxels.template rotate<B::N>();
 			}
 		} else {
 #pragma unroll 1
-			for (int first = 0; first < COLUMN<Value>; first += B::N)
+			for (int first = 0; first < Mine::COUNT; first += B::N)
 				visit_one<B, RAYS>(foot, climb, tile, first, voxels);
 		}
 	});
@@ -189,26 +225,30 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	near->kind = UNSEEN;
 	if (lanes_of(k, s.low, s.n) != s.axis[0])
 		return;
-	near_block(s, k, first, MOST_SIDE, 1, near);
+	const float share = near_block(s, k, first, MOST_SIDE, 1, near);
 	const float rate = 1 / near->df, lower = near->lower != 0 ? rate : 1;
+	int shift = LOOP_SHIFT;
+	boundary_visit(near->kind, [&](auto boundaries) { shift = shift_of(boundaries.G); });
 	set_pitch(s, (near->ua - near->uf * rate * near->da) * rate,
-		(near->va - near->lower * near->vf * rate * near->da) * lower, near);
+		(near->va - near->lower * near->vf * rate * near->da) * lower, shift, near);
 	/* A row meets about one voxel more than fit into it. */
 	const double depth = near->df + s.size[0] * fabsf(near->da) + s.size[1] * fabsf(near->db);
-	set_units(s, k, s.quanta[view], first, 1 + kernel_row_depth(k, depth) / k->row[2], near);
+	const double more = near->kind == LOOP ? share : 1 + kernel_row_depth(k, depth) / k->row[2];
+	set_units(s, k, s.quanta[view], first, (float)more, near);
 }
 
-template <class Value, bool RAYS>
-static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
+template <class Mine, bool RAYS>
+static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Value> == 4 ? 2 : 3)
 	footprint_forward(const __grid_constant__ Footprints s)
 {
+	typedef typename Mine::Value Value;
 	extern __shared__ float4 memory[];
 	__shared__ Near near[VIEWS];
-	visit_block<Value, COLUMN<Value>>(
+	visit_block<Value, Mine::COUNT>(
 		s, near, (int *)memory,
 		[&](int view, const int first[3], Near *to) { set_near(s, view, first, to); },
-		[&](const Near &v, int *tile, float dx, float dy, Mine<Value> &voxels) {
-			visit_view<RAYS, Value>(s, v, tile, dx, dy, voxels);
+		[&](const Near &v, int *tile, float dx, float dy, Mine &voxels) {
+			visit_view<RAYS>(s, v, tile, dx, dy, voxels);
 		},
 		[&](const Near &v, int *image, const Line &line, float dx, float dy) {
 			visit_direct<RAYS, Value>(s, v, image, line, dx, dy);
@@ -219,7 +259,24 @@ static __global__ void __launch_bounds__(THREADS, PARTS<Value> == 4 ? 2 : 3)
 
 enum { NEAR_BYTES = VIEWS * (int)sizeof(Near) };
 
-template <class Value> constexpr int FIXED = NEAR_BYTES + Mine<Value>::BYTES;
+template <class Mine> static bool has_tiles(const ProjectRequest *what, int blocks, TileSize *size)
+{
+	*size = tile_size(what, BlockSize{LANES, WARPS, Mine::COUNT});
+	return share_memory<typename Mine::Value>(NEAR_BYTES + Mine::BYTES, blocks, size);
+}
+
+/* Tiles of four views, or of one; of fewer voxels, where these appear large or few blocks would
+ * have more. */
+static void choose_tiles(const ProjectRequest *what, TileSize *size)
+{
+	if (quarter_direction(what) != 0 &&
+		(has_tiles<Four>(what, 2, size) || has_tiles<Four>(what, 1, size)))
+		return;
+	if (!(has_many_blocks<One, Large>(what) && has_tiles<One>(what, 3, size)) &&
+		!has_tiles<Large>(what, 3, size) && !has_tiles<Large>(what, 2, size))
+		take_memory(NEAR_BYTES + Large::BYTES, size);
+	size->direction = 0;
+}
 
 static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 {
@@ -228,14 +285,7 @@ static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 		!footprint_upright(what) || !quanta_apply(what, &unused))
 		return false;
 	TileSize *size = notes_of<TileSize>(notes);
-	*size = tile_size(what, LANES, WARPS, COLUMN<float4>);
-	share_memory<float4>(FIXED<float4>, size);
-	pad_tiles<float4>(FIXED<float4>, size);
-	if (size->direction == 0 || !has_tiles<float4>(FIXED<float4>, size)) {
-		*size = tile_size(what, LANES, WARPS, COLUMN<float>);
-		pad_tiles<float>(FIXED<float>, size);
-		limit_tiles(FIXED<float>, size);
-	}
+	choose_tiles(what, size);
 	const int n[3] = {(int)(what->box.high[0] - what->box.low[0]),
 		(int)(what->box.high[1] - what->box.low[1]),
 		(int)(what->box.high[2] - what->box.low[2])};
@@ -244,13 +294,13 @@ static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 	return true;
 }
 
-template <class Value>
+template <class Mine>
 static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const TileSize *size)
 {
 	auto kernel =
-		has_rays(what) ? footprint_forward<Value, true> : footprint_forward<Value, false>;
-	return run_footprints<Value>(backend, what, size, NEAR_BYTES, Mine<Value>::BYTES, kernel,
-		COLUMN<Value>, [](int lanes, int axis[3]) {
+		has_rays(what) ? footprint_forward<Mine, true> : footprint_forward<Mine, false>;
+	return run_footprints<Mine>(
+		backend, what, size, NEAR_BYTES, kernel, [](int lanes, int axis[3]) {
 			axis[0] = lanes;
 			axis[1] = 1 - lanes;
 			axis[2] = 2;
@@ -261,7 +311,9 @@ static tomos_status upright_run(tomos_backend *backend, const ProjectRequest *wh
 	const CudaNotes *notes, const CudaEpilogue *)
 {
 	const TileSize *size = notes_of<TileSize>(notes);
-	return (size->direction ? run<float4> : run<float>)(backend, what, size);
+	return (size->direction              ? run<Four>
+		: size->column == One::COUNT ? run<One>
+					     : run<Large>)(backend, what, size);
 }
 
 extern const CudaKernel cuda_footprint_forward_upright;

@@ -130,7 +130,12 @@ static __device__ __forceinline__ void shares_of(
 	KIND(6, 5, 5, false, false) \
 	KIND(7, 7, 7, false, false)
 
-/* The first kind that is enough for footprints of these lengths; -1: none. */
+/* LOOP, after these: rows and columns of a footprint are counted for every voxel. FORWARD_SHARES:
+ * kinds of forward projection; more pixels would mostly be in few banks of shared memory, those of
+ * LOOP are not. */
+enum { FORWARD_SHARES = 7, LOOP = 8, SHARE_COUNT = 9 };
+
+/* The first kind that is enough for footprints of these lengths. */
 static __device__ __forceinline__ int share_kind(
 	float across, float along, bool plain_across, bool plain_along)
 {
@@ -139,31 +144,29 @@ static __device__ __forceinline__ int share_kind(
 		return number;
 	SHARE_KINDS(KIND)
 #undef KIND
-	return -1;
+	return LOOP;
 }
-
-enum { SHARE_COUNT = 8 /* kinds */ };
 
 /* Spans of N neighbouring voxels of a column whose footprints are in windows of NC x NR pixels,
  * G / 2 rows after that of the voxel before, rounded down; shapes are plain. EITHER: see shares_of,
  * across columns. Larger windows than those of single voxels pay where shared memory is the limit,
  * which is in forward projection of four views, or where voxels appear larger than pixels. */
-#define LONG_SPAN_KINDS(KIND) KIND(8, 8, 2, 3, 3, false)
+#define LONG_SPAN_KINDS(KIND) KIND(9, 8, 2, 3, 3, false)
 
 #define SPAN_KINDS(KIND) \
-	KIND(9, 4, 2, 3, 3, false) \
-	KIND(10, 4, 2, 3, 3, true)
+	KIND(10, 4, 2, 3, 3, false) \
+	KIND(11, 4, 2, 3, 3, true)
 
 #define LARGE_SPAN_KINDS(KIND) \
-	KIND(11, 4, 2, 3, 4, true) \
-	KIND(12, 4, 2, 4, 3, false) \
-	KIND(13, 4, 2, 4, 4, false)
+	KIND(12, 4, 2, 3, 4, true) \
+	KIND(13, 4, 2, 4, 3, false) \
+	KIND(14, 4, 2, 4, 4, false)
 
 #define STEEP_SPAN_KINDS(KIND) \
-	KIND(14, 4, 3, 4, 4, false) \
-	KIND(15, 4, 4, 4, 4, false) \
-	KIND(16, 4, 4, 5, 4, true) \
-	KIND(17, 4, 5, 5, 5, true)
+	KIND(15, 4, 3, 4, 4, false) \
+	KIND(16, 4, 4, 4, 4, false) \
+	KIND(17, 4, 4, 5, 4, true) \
+	KIND(18, 4, 5, 5, 5, true)
 
 #define ALL_SPAN_KINDS(KIND) \
 	LONG_SPAN_KINDS(KIND) SPAN_KINDS(KIND) LARGE_SPAN_KINDS(KIND) STEEP_SPAN_KINDS(KIND)
@@ -233,8 +236,9 @@ static __constant__ const KindSize kind_sizes[] = {
 #define KIND(number, NC, NR, ACROSS, ALONG) {1, 2, NC, NR},
 	SHARE_KINDS(KIND)
 #undef KIND
+		{1, 2, 0, 0},
 #define KIND(number, N, G, NC, NR, EITHER) {N, G, NC, NR},
-		ALL_SPAN_KINDS(KIND)
+	ALL_SPAN_KINDS(KIND)
 #undef KIND
 };
 

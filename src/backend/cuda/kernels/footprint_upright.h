@@ -9,7 +9,10 @@
 
 #include "backend/cuda/kernels/footprint_blocks.h"
 
-enum { TAPS = 3 /* detector columns of a footprint whose weights are in registers */ };
+enum {
+	TAPS = 3,  /* detector columns of a footprint whose weights are in registers */
+	LOOP = 100 /* a kind of tile: rows and columns of a footprint are counted for every voxel */
+};
 
 /* A view relative to the first voxel (corner) of a block and the first pixel of its tile. The
  * voxel at (dx, dy), along the block's axes, has depth D = df + da dx + db dy; it projects to
@@ -24,9 +27,9 @@ typedef struct __align__(16)
 	float away[3];   /* from the source to the corner, in units of length; of fans, [2] is 0 */
 	int row, column; /* of the tile's first pixel */
 	int rows, columns; /* of the tile */
-	int pitch;         /* forward: of its rows */
+	int pitch, shift;  /* forward: of its rows; see place_of_column */
 	int taps;          /* detector columns of a footprint, at most */
-	int kind;          /* of Boundaries, DIRECT or UNSEEN */
+	int kind;          /* of Boundaries, LOOP, DIRECT or UNSEEN */
 }
 Near;
 
@@ -36,28 +39,24 @@ static __device__ __forceinline__ bool is_side_by_side(const Near &)
 	return false;
 }
 
-static __device__ __forceinline__ int tile_column(const Near &, int c)
-{
-	return c;
-}
-
 /* The pixels that a block meets in a view. */
 typedef struct {
 	double left, right, bottom, top; /* of footprints, in edges: pixel i is from i to i + 1 */
 	double slow, fast;               /* rows per voxel */
 	double reach, half;              /* at most, of columns and of the narrow box of rows */
+	double wide;                     /* least width of the wide box of columns */
 } Seen;
 
 static __device__ Seen seen_by(
 	const Footprints &s, const KernelView *k, const double corner[3], const FootprintHalf &half)
 {
-	Seen seen = {1e9, -1e9, 1e9, -1e9, 1e9, -1e9, 0, 0};
+	Seen seen = {1e9, -1e9, 1e9, -1e9, 1e9, -1e9, 0, 0, 0};
 	const int a = s.axis[0], b = s.axis[1];
 	const double more[2] = {more_of(s, 0, corner[a]), more_of(s, 1, corner[b])};
-	const double u0 = footprint_affine(k->column, corner),
-		     v0 = footprint_affine(k->row, corner) - 0.5 * k->row[2],
-		     d0 = footprint_affine(k->depth, corner), high = s.size[2] * k->row[2];
-	double nearest = 1e300, across = 0, along = 0;
+	const double u0 = affine(k->column, corner), v0 = affine(k->row, corner) - 0.5 * k->row[2],
+		     d0 = affine(k->depth, corner), high = s.size[2] * k->row[2];
+	double nearest = 1e300, farthest = 0, across = 0, along = 0;
+	float least[2] = {1e30f, 1e30f}, most[2] = {-1e30f, -1e30f}; /* of edges, times D^2 */
 #pragma unroll
 	for (int i = 0; i < 4; i++) { /* extremes are at the corners */
 		const double x = i & 1 ? more[0] : 0, y = i & 2 ? more[1] : 0;
@@ -73,20 +72,31 @@ static __device__ Seen seen_by(
 		seen.slow = fmin(seen.slow, k->row[2] * slower);
 		seen.fast = fmax(seen.fast, k->row[2] * slower);
 		nearest = fmin(nearest, depth);
-		across = fmax(across, fabs(k->column[0] * depth - u * k->depth[0]) +
-					      fabs(k->column[1] * depth - u * k->depth[1]));
+		farthest = fmax(farthest, depth);
+		const double edge[2] = {k->column[0] * depth - u * k->depth[0],
+			k->column[1] * depth - u * k->depth[1]};
+#pragma unroll
+		for (int e = 0; e < 2; e++) {
+			least[e] = fminf(least[e], (float)edge[e]);
+			most[e] = fmaxf(most[e], (float)edge[e]);
+		}
+		across = fmax(across, fabs(edge[0]) + fabs(edge[1]));
 		along = fmax(along, fmax(fabs(half.flat * lower - half.bent * v),
 					    fabs(half.flat * lower - half.bent * end)));
 	}
 	const double rate = inverse_double(nearest), lower = kernel_row_depth(k, rate);
 	seen.reach = 0.5 * across * rate * rate;
 	seen.half = along * lower * lower;
+	for (int e = 0; e < 2; e++)
+		seen.wide = fmax(seen.wide, (double)fmaxf(least[e], -most[e]));
+	seen.wide *= inverse_double(farthest * farthest);
 	return seen;
 }
 
 /* first: the corner, from the first voxel of the box; each: columns of a tile begin at its
- * multiples, a power of two. */
-static __device__ __noinline__ void near_block(
+ * multiples, a power of two. Returns the largest share of a pixel in a voxel, if it has none of the
+ * kinds of Boundaries. */
+static __device__ __noinline__ float near_block(
 	const Footprints &s, const KernelView *k, const int first[3], int pitch, int each, Near *to)
 {
 	const int a = s.axis[0], b = s.axis[1];
@@ -94,16 +104,24 @@ static __device__ __noinline__ void near_block(
 		(double)(s.low[2] + first[2])};
 	const FootprintHalf half = footprint_half(k);
 	const Seen seen = seen_by(s, k, at, half);
-	const double near = 1e-3; /* rounding of float */
+	const double near = 1e-3;                     /* rounding of float */
+	const bool steep = 2 * seen.half > seen.slow; /* footprints of up to twice the half more */
+	const double beyond = near + (steep ? 2 : 1) * seen.half;
 	const double limit = 1e6, left = fmax(fmin(seen.left - seen.reach, limit), -limit) - near;
-	const double bottom = fmax(fmin(seen.bottom - seen.half, limit), -limit) - near;
+	const double bottom = fmax(fmin(seen.bottom - beyond, limit), -limit);
 	/* Samples of a span begin less than two rows before its first boundary. */
-	const double column = (double)((int)floor(left) & -each), row = floor(bottom) - 2;
-	const double depth = footprint_affine(k->depth, at), bend = KERNEL_FANS(k) ? 0 : 1;
-	Near v = {.uf = (float)(footprint_affine(k->column, at) - column * depth),
+	int kind = boundary_kind((float)seen.slow, (float)seen.fast, (float)seen.half);
+	if (steep || kind < 0)
+		kind = LOOP;
+	/* Footprints of any size begin and end at the detector. */
+	const double least = kind == LOOP ? 0 : -1e9;
+	const double column = (double)((int)fmax(floor(left), least) & -each),
+		     row = fmax(floor(bottom) - 2, least);
+	const double depth = affine(k->depth, at), bend = KERNEL_FANS(k) ? 0 : 1;
+	Near v = {.uf = (float)(affine(k->column, at) - column * depth),
 		.ua = (float)(k->column[a] - column * k->depth[a]),
 		.ub = (float)(k->column[b] - column * k->depth[b]),
-		.vf = (float)(footprint_affine(k->row, at) - row * kernel_row_depth(k, depth)),
+		.vf = (float)(affine(k->row, at) - row * kernel_row_depth(k, depth)),
 		.va = (float)(k->row[a] - bend * row * k->depth[a]),
 		.vb = (float)(k->row[b] - bend * row * k->depth[b]),
 		.vc = (float)k->row[2],
@@ -122,13 +140,17 @@ static __device__ __noinline__ void near_block(
 		v.away[i] = i == 2 && KERNEL_FANS(k)
 				    ? 0
 				    : (float)((at[s.axis[i]] - k->src[s.axis[i]]) * s.step[i]);
-	v.kind = boundary_kind((float)seen.slow, (float)seen.fast, (float)seen.half);
-	/* They end less than four rows after its last one. A thread reads TAPS columns or more. */
-	const double rows = seen.top - row + 4, right = seen.right - seen.reach + near;
-	const double columns = floor(right) - column + fmax((double)v.taps, (double)TAPS) + 1;
-	const bool steep = 2 * seen.half > seen.slow; /* footprints of up to twice the half more */
-	const double beyond = near + (steep ? 2 : 1) * seen.half;
-	if (rows > s.tile_rows || columns > pitch || steep)
+	v.kind = kind;
+	/* They end less than four rows after its last one. A thread meets TAPS columns or more, or
+	 * whole groups. */
+	const double top = seen.top + fmax(4., beyond + 2),
+		     right = floor(seen.right + seen.reach + near);
+	const double rows = kind == LOOP ? fmax(fmin(top, (double)s.rows) - row, 1.) : top - row;
+	const double columns = kind == LOOP
+				       ? fmax(fmin(right, s.columns - 1.) - column, 0.) + (int)GROUP
+				       : floor(seen.right - seen.reach + near) - column +
+						 fmax((double)v.taps, (double)TAPS) + 1;
+	if (rows > s.tile_rows || columns > pitch)
 		v.kind = DIRECT;
 	if (seen.right + seen.reach < -near || seen.left - seen.reach > s.columns + near ||
 		seen.top + beyond < 0 || seen.bottom - beyond > s.rows)
@@ -136,6 +158,7 @@ static __device__ __noinline__ void near_block(
 	v.rows = (int)fmin(rows, (double)s.tile_rows);
 	v.columns = (int)fmin(columns, (double)pitch);
 	*to = v;
+	return (float)(1 / (fmax(seen.slow, 1.) * fmax(seen.wide, 1.)));
 }
 
 /* ---- a column of voxels ---------------------------------------------------------------------- */
@@ -299,33 +322,66 @@ template <class B> static __device__ __forceinline__ constexpr bool is_longer(in
 template <class B, class Pixel>
 using Short = Boundaries<(PARTS<Pixel> == 4 && B::N > 4 ? 4 : B::N), B::G, B::S>;
 
-/* One voxel, for blocks that see more than a tile, or where horizontal edges appear higher than
- * vertical ones: calls meet(place in the image, weight) for every pixel. */
+/* The rows of voxel k, from `low` to `high` of the tile at most: calls meet(row, weight). */
 template <class Meet>
-static __device__ __forceinline__ void voxel_direct(const Footprints &s, const Near &near,
-	const Foot &foot, int pitch, int k, float weight, const Meet &meet)
+static __device__ __forceinline__ void visit_rows(
+	const Near &near, const Foot &foot, int k, int low, int high, const Meet &meet)
 {
 	const float centre = fmaf((float)k + 0.5f, foot.climb, foot.edge) - 0.5f;
 	const Trapezoid along =
 		trapezoid_of_rows(foot.climb, fmaf((float)k, foot.more, foot.half), near.shape);
-	const int r0 = max((int)floorf(centre - along.reach + 0.5f), -near.row);
-	const int r1 = min((int)floorf(centre + along.reach + 0.5f), s.rows - 1 - near.row);
+	const int r0 = max((int)floorf(centre - along.reach + 0.5f), low);
+	const int r1 = min((int)floorf(centre + along.reach + 0.5f), high);
+	float below = trapezoid_below(along, (float)r0 - 0.5f - centre);
+	for (int r = r0; r <= r1; r++) {
+		const float above = trapezoid_below(along, (float)r + 0.5f - centre);
+		meet(r, foot.climb * (above - below));
+		below = above;
+	}
+}
+
+/* All columns of the footprint on the tile, in groups: calls meet(the first column on the tile,
+ * GROUP weights). */
+template <class Meet>
+static __device__ __forceinline__ void visit_columns(
+	const Near &near, const Foot &foot, const Meet &meet)
+{
+	const int end = min((int)(foot.across.reach - foot.left) + 1,
+		near.columns - (int)GROUP + 1 - foot.column);
+	const int begin = max(0, -foot.column);
+	float below = trapezoid_below(foot.across, foot.left + (float)begin);
+	for (int c = begin; c < end; c += GROUP) {
+		float a[GROUP];
+#pragma unroll
+		for (int i = 0; i < GROUP; i++) {
+			const float above =
+				trapezoid_below(foot.across, foot.left + (float)(c + i + 1));
+			a[i] = foot.scale * (above - below);
+			below = above;
+		}
+		meet(foot.column + c, a);
+	}
+}
+
+/* One voxel, for blocks that see more than a tile: calls meet(place in the image, weight) for every
+ * pixel. */
+template <class Meet>
+static __device__ __forceinline__ void voxel_direct(const Footprints &s, const Near &near,
+	const Foot &foot, int pitch, int k, float weight, const Meet &meet)
+{
 	const int c0 = max(0, -(near.column + foot.column));
 	const int c1 = min(near.taps, s.columns - (near.column + foot.column)) - 1;
-	weight *= foot.scale * foot.climb;
-	for (int r = r0; r <= r1; r++) {
-		const float up = (float)r - centre;
-		const float share = weight * (trapezoid_below(along, up + 0.5f) -
-						     trapezoid_below(along, up - 0.5f));
+	weight *= foot.scale;
+	visit_rows(near, foot, k, -near.row, s.rows - 1 - near.row, [&](int r, float share) {
 		const int64_t place = (int64_t)(near.row + r) * pitch + near.column + foot.column;
 		float below = trapezoid_below(foot.across, foot.left + (float)c0);
 		for (int c = c0; c <= c1; c++) {
 			const float above =
 				trapezoid_below(foot.across, foot.left + (float)(c + 1));
-			meet(place + c, share * (above - below));
+			meet(place + c, weight * share * (above - below));
 			below = above;
 		}
-	}
+	});
 }
 
 /* Weight of voxel k by its distance from the source. */
@@ -339,33 +395,48 @@ static __device__ __forceinline__ float far_weight(
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Rows and columns of tiles for blocks of these sizes; the first is along the axis of x and y whose
- * voxels are farther apart on the detector. */
-static inline TileSize tile_size(const ProjectRequest *what, int lanes, int warps, int column)
+/* Voxels of a block along the axis of x and y whose voxels are farther apart on the detector, along
+ * the other one, and along z. */
+typedef struct {
+	int lanes, warps, column;
+} BlockSize;
+
+/* Calls add(columns, rows) with what such a block sees at a point of the box. */
+template <class Add>
+static void measure_block(const ProjectRequest *what, const KernelView *k, const double at[3],
+	const BlockSize &block, const Add &add)
 {
-	TileSize size = {.direction = quarter_direction(what)};
-	for (int64_t i = 0; i < what->count * 8; i++) {
-		const KernelView *k = &what->plan->views[what->first + i / 8];
-		double depth = k->depth[3], u = k->column[3], v = k->row[3], x[2], y[2];
-		for (int a = 0; a < 3; a++) {
-			const double at =
-				(double)(i >> a & 1 ? what->box.high[a] - 1 : what->box.low[a]);
-			depth += k->depth[a] * at;
-			u += k->column[a] * at;
-			v += k->row[a] * at;
-		}
-		const double lower = KERNEL_FANS(k) ? 1 : depth, bend = KERNEL_FANS(k) ? 0 : 1;
-		u = seen_position(u / depth, what->plan->model.columns);
-		v = seen_position(v / lower, what->plan->model.rows);
-		for (int a = 0; a < 2; a++) {
-			x[a] = fabs(k->column[a] - u * k->depth[a]) / depth;
-			y[a] = fabs(k->row[a] - bend * v * k->depth[a]) / lower;
-		}
-		enlarge(lanes * fmax(x[0], x[1]) + warps * fmin(x[0], x[1]),
-			lanes * fmax(y[0], y[1]) + warps * fmin(y[0], y[1]) +
-				column * k->row[2] / lower,
-			&size);
+	const bool fans = KERNEL_FANS(k);
+	const double depth = affine(k->depth, at), lower = fans ? 1 : depth, bend = fans ? 0 : 1,
+		     u = seen_position(affine(k->column, at) / depth, what->plan->model.columns),
+		     v = seen_position(affine(k->row, at) / lower, what->plan->model.rows);
+	double x[2], y[2];
+	for (int a = 0; a < 2; a++) {
+		x[a] = fabs(k->column[a] - u * k->depth[a]) / depth;
+		y[a] = fabs(k->row[a] - bend * v * k->depth[a]) / lower;
 	}
+	add(block.lanes * fmax(x[0], x[1]) + block.warps * fmin(x[0], x[1]),
+		block.lanes * fmax(y[0], y[1]) + block.warps * fmin(y[0], y[1]) +
+			block.column * k->row[2] / lower);
+}
+
+static inline TileSize tile_size(const ProjectRequest *what, const BlockSize &block)
+{
+	TileSize size = {.direction = quarter_direction(what), .column = block.column};
+	TileCounts counts = {};
+	for (int64_t i = 0; i < what->count * 8; i++) {
+		double at[3];
+		for (int a = 0; a < 3; a++)
+			at[a] = (double)(i >> a & 1 ? what->box.high[a] - 1 : what->box.low[a]);
+		measure_block(what, &what->plan->views[what->first + i / 8], at, block,
+			[&](double columns, double rows) { enlarge(columns, rows, &size); });
+	}
+	sample_box(what, [&](const KernelView *k, const double at[3]) {
+		measure_block(what, k, at, block, [&](double columns, double rows) {
+			count_tile(columns, rows, 1, &counts);
+		});
+	});
+	set_usual(&counts, &size);
 	return size;
 }
 
