@@ -95,7 +95,8 @@ static void check_part(
 	kind.plain = true;
 	float *exact = project(c, kind, box, first, count, from);
 	double difference = case_difference(got, exact, results);
-	if (!(difference <= 2e-6))
+	/* Positions on the detector are rounded in proportion to the columns of a block. */
+	if (!(difference <= (s->pixel < 0.3 ? 1e-5 : 2e-6)))
 		fail_msg("%s, kernel %d, direction %d, %lld voxels, %lld views: differs by %g",
 			c->name, kind.kernel, (int)kind.direction, (long long)n, (long long)count,
 			difference);

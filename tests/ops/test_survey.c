@@ -188,6 +188,7 @@ static const Chosen chosen[] = {
 	{"cone-voxel-3", KERNEL_joseph, ADJOINT, "joseph_back_circle_2"},
 	{"cone-voxel-4", KERNEL_joseph, ADJOINT, "joseph_back_circle_2"},
 	{"cone-voxel-2", KERNEL_voxel, FORWARD, "voxel_forward_scatter"},
+	{"cone-tilted-voxel-4", KERNEL_voxel, ADJOINT, "voxel_back_few"},
 	{"cone-5-slices", KERNEL_footprint, ADJOINT, "footprint_back_upright"},
 	{"cone-random", KERNEL_footprint, ADJOINT, "footprint_back_upright"},
 };

@@ -103,8 +103,8 @@ static tomos_status clear_part(
 	const Box *box = &stack->box;
 	const int64_t slice = (box->high[0] - box->low[0]) * (box->high[1] - box->low[1]);
 	const bool forward = stack->direction == FORWARD;
-	float *to = forward ? stack->projections
-			    : stack->volume + (part->low - box->low[2]) * slice;
+	float *to =
+		forward ? stack->projections : stack->volume + (part->low - box->low[2]) * slice;
 	const int64_t each = forward ? stack->count * stack->plan->model.columns : slice;
 	CUDA_TRY(cudaMemsetAsync(to, 0, (size_t)(part->slices * each) * sizeof *to,
 			 device_of(backend)->stream),
@@ -113,8 +113,8 @@ static tomos_status clear_part(
 }
 
 /* Whether the kernel writes all slices of the part. */
-static bool overwrites(
-	const CudaKernel *kernel, ProjectRequest stack, const StackPart *part, const CudaNotes *notes)
+static bool overwrites(const CudaKernel *kernel, ProjectRequest stack, const StackPart *part,
+	const CudaNotes *notes)
 {
 	const int axis = slices_axis(&stack.plan->rays);
 	stack.box.low[axis] = part->low;
@@ -223,9 +223,8 @@ typedef struct {
 	double f, at, half, top, scale;
 } Heights;
 
-static __device__ Heights heights_of(const Between &b, int64_t view)
+static __host__ __device__ Heights heights_of(const Between &b, const KernelView *k)
 {
-	const KernelView *k = &b.views[view];
 	if (b.planar)
 		return Heights{1, 0, 1, 1, 1};
 	const double f = k->row[b.axis], at = k->row[3] + f * (double)b.low, high = fabs(f);
@@ -246,7 +245,7 @@ static __global__ void __launch_bounds__(WIDE) rows_from_slices(const __grid_con
 {
 	const int64_t column = (int64_t)blockIdx.x * WIDE * EACH + threadIdx.x, row = blockIdx.y;
 	for (int64_t view = blockIdx.z; view < b.count; view += gridDim.z) {
-		const Heights h = heights_of(b, view);
+		const Heights h = heights_of(b, &b.views[view]);
 		const double middle = ((double)row - h.at) / h.f, reach = h.half / fabs(h.f);
 		const int64_t first = (int64_t)fmin(fmax(floor(middle - reach) + 1, 0.), 1e9);
 		const double last = fmin(ceil(middle + reach) - 1, (double)(b.slices - 1));
@@ -274,7 +273,7 @@ static __global__ void __launch_bounds__(WIDE) slices_from_rows(const __grid_con
 	const int64_t wide = (b.columns + b.every - 1) / b.every, slice = blockIdx.y;
 	const int64_t column = (int64_t)blockIdx.x * WIDE * EACH + threadIdx.x;
 	for (int64_t view = blockIdx.z; view < b.count; view += gridDim.z) {
-		const Heights h = heights_of(b, view);
+		const Heights h = heights_of(b, &b.views[view]);
 		const double middle = h.f * (double)slice + h.at;
 		const int64_t first = (int64_t)fmin(fmax(floor(middle - h.half) + 1, 0.), 1e9);
 		const double last = fmin(ceil(middle + h.half) - 1, (double)(b.rows - 1));
@@ -363,30 +362,68 @@ static tomos_status run_pass(tomos_backend *backend, const ProjectRequest *what,
 	return forward ? resample(backend, b, true) : TOMOS_OK;
 }
 
-static tomos_status resampled_run(tomos_backend *backend, const ProjectRequest *what,
-	const CudaNotes *notes, const CudaEpilogue *epilogue)
+/* Slices across z that some row meets in some view; all where that is less than a stack. */
+static void seen_slices(const ProjectRequest *what, const Between *b, int64_t *low, int64_t *high)
+{
+	const double first = (double)what->box.low[2], end = (double)what->box.high[2];
+	double one = end, two = first;
+	for (int64_t i = 0; i < what->count; i++) { /* b->low is 0 */
+		const Heights h = heights_of(*b, &what->plan->views[what->first + i]);
+		const double p = (-h.half - h.at) / h.f,
+			     q = ((double)b->rows - 1 + h.half - h.at) / h.f;
+		one = fmin(one, floor(fmin(p, q)));
+		two = fmax(two, ceil(fmax(p, q)) + 1);
+	}
+	*low = (int64_t)fmax(fmin(one, end - (double)LEAST_STACK), first);
+	*high = (int64_t)fmin(fmax(two, (double)*low + (double)LEAST_STACK), end);
+}
+
+static tomos_status clear_slices(tomos_backend *backend, const ProjectRequest *what, int64_t slice,
+	int64_t low, int64_t high)
+{
+	CUDA_TRY(cudaMemsetAsync(what->volume + (low - what->box.low[2]) * slice, 0,
+			 (size_t)((high - low) * slice) * sizeof *what->volume,
+			 device_of(backend)->stream),
+		"back projecting");
+	return TOMOS_OK;
+}
+
+/* Limits the request to slices that rows meet; sums of the others, where they are wanted, are 0. */
+static tomos_status limit_slices(tomos_backend *backend, ProjectRequest *what, const Between *b,
+	const CudaEpilogue *epilogue)
+{
+	const Box box = what->box;
+	const int64_t slice = (box.high[0] - box.low[0]) * (box.high[1] - box.low[1]);
+	int64_t low, high;
+	if (b->axis != 2 || b->planar || epilogue->kind == EPILOGUE_UPDATE)
+		return TOMOS_OK;
+	seen_slices(what, b, &low, &high);
+	if (what->direction != FORWARD && epilogue->kind == EPILOGUE_OVERWRITE) {
+		TRY(clear_slices(backend, what, slice, box.low[2], low));
+		TRY(clear_slices(backend, what, slice, high, box.high[2]));
+	}
+	what->volume += (low - box.low[2]) * slice;
+	what->box.low[2] = low;
+	what->box.high[2] = high;
+	return TOMOS_OK;
+}
+
+static tomos_status run_limited(
+	tomos_backend *backend, const ProjectRequest *what, Between b, const CudaEpilogue *epilogue)
 {
 	static const CudaEpilogue accumulate = {.kind = EPILOGUE_ACCUMULATE};
-	const int every = notes_of<Resampled>(notes)->every, axis = slices_axis(&what->plan->rays);
-	const KernelModel *model = &what->plan->model;
 	const Pass pass = pass_of(backend, what);
 	const CudaPlan *kept;
 	const Plan *slices;
-	Between b = {.rows = model->rows,
-		.columns = model->columns,
-		.axis = axis,
-		.every = every,
-		.kernel = what->kernel,
-		.planar = model->planar != 0};
 	TRY(cuda_plan(backend, what->plan, &kept));
-	TRY(find_plan(backend, what, every, &slices));
+	TRY(find_plan(backend, what, b.every, &slices));
 	TRY(cuda_scratch(backend, SCRATCH_FACTORS,
-		pass.views * every * pass.slices * slices->model.columns, &b.stack,
+		pass.views * b.every * pass.slices * slices->model.columns, &b.stack,
 		"projections of slices"));
-	for (int64_t z = what->box.low[axis]; z < what->box.high[axis]; z += pass.slices)
+	for (int64_t z = what->box.low[b.axis]; z < what->box.high[b.axis]; z += pass.slices)
 		for (int64_t first = 0; first < what->count; first += pass.views) {
 			b.low = z;
-			b.slices = min64(pass.slices, what->box.high[axis] - z);
+			b.slices = min64(pass.slices, what->box.high[b.axis] - z);
 			b.count = min64(pass.views, what->count - first);
 			b.views = kept->views + what->first + first;
 			b.scan = what->projections + first * b.rows * b.columns;
@@ -394,6 +431,21 @@ static tomos_status resampled_run(tomos_backend *backend, const ProjectRequest *
 				first == 0 ? epilogue : &accumulate));
 		}
 	return TOMOS_OK;
+}
+
+static tomos_status resampled_run(tomos_backend *backend, const ProjectRequest *what,
+	const CudaNotes *notes, const CudaEpilogue *epilogue)
+{
+	const KernelModel *model = &what->plan->model;
+	const Between b = {.rows = model->rows,
+		.columns = model->columns,
+		.axis = slices_axis(&what->plan->rays),
+		.every = notes_of<Resampled>(notes)->every,
+		.kernel = what->kernel,
+		.planar = model->planar != 0};
+	ProjectRequest limited = *what;
+	TRY(limit_slices(backend, &limited, &b, epilogue));
+	return run_limited(backend, &limited, b, epilogue);
 }
 
 static bool resampled_overwrites(const ProjectRequest *what, const CudaNotes *)
