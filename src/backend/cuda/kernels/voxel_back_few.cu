@@ -181,30 +181,38 @@ static __global__ void __launch_bounds__(WIDE *HIGH, 6) few_back(const __grid_co
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
-/* Pixels of a rectangle around the projection of a block in the middle of the box. */
-static double pixels_of_block(const ProjectRequest *what, const KernelView *k)
+/* Whether a rectangle around the projection of a block has more pixels than the largest tiles of
+ * voxel_back_any. */
+static bool is_large(const KernelView *k, const double at[3])
 {
-	double at[3], wide = 0, high = 0;
-	for (int a = 0; a < 3; a++)
-		at[a] = 0.5 * (double)(what->box.low[a] + what->box.high[a] - 1);
 	const double depth = form_at(k->depth, at), column = form_at(k->column, at) / depth,
 		     row = form_at(k->row, at) / depth;
+	double wide = 0, high = 0;
 	for (int a = 0; a < 3; a++) {
 		wide += fabs(k->column[a] - column * k->depth[a]) / depth * (int)BLOCK;
 		high += fabs(k->row[a] - row * k->depth[a]) / depth * (int)BLOCK;
 	}
-	return wide * high;
+	return wide * high > 0.95 * 52 * 52;
 }
 
-/* Whether voxels are so large that many blocks of voxel_back_any do not fit into its tiles, of up to 52
- * x 52 pixels, and read the image. Upright detectors have a kernel without tiles. */
+/* Whether voxels are so large that many blocks of voxel_back_any do not fit into its tiles and read
+ * the image: of eight blocks in the outer part, in all views. Upright detectors have a kernel
+ * without tiles, which is faster until most of them do not. */
 static bool are_large(const ProjectRequest *what)
 {
-	double pixels = 0;
-	for (int64_t i = 0; i < what->count; i++)
-		pixels += pixels_of_block(what, &what->plan->views[what->first + i]);
-	const double most = rays_are(&what->plan->rays, RAYS_IN_SHEET) ? 2700 : 1700;
-	return pixels > most * (double)what->count;
+	const double most = rays_are(&what->plan->rays, RAYS_IN_SHEET) ? 0.6 : 0.15;
+	int64_t large = 0;
+	for (int64_t i = 0; i < 8 * what->count; i++) {
+		double at[3];
+		for (int a = 0; a < 3; a++) {
+			const double low = (double)what->box.low[a],
+				     high = (double)(what->box.high[a] - 1);
+			at[a] = i >> a & 1 ? 0.125 * low + 0.875 * high
+					   : 0.875 * low + 0.125 * high;
+		}
+		large += is_large(&what->plan->views[what->first + i / 8], at);
+	}
+	return (double)large > most * 8 * (double)what->count;
 }
 
 /* Not for a fan per row, where the depth does not divide the row. */

@@ -47,7 +47,7 @@ static inline Work work_of(const Plan *plan, const KernelView *k)
 		planes * fmin(wide, seen[0] + (int)RUN) * fmin(high, seen[1] + (int)RUN),
 		fmin(hypot(k->column[0], k->column[1]) / depth, v) > 0.4 &&
 			(KERNEL_HAS_SOURCE(k) ||
-				fabs(k->src[2]) < 0.1 * hypot(k->src[0], k->src[1]))};
+				fabs(k->src[2]) < 0.35 * hypot(k->src[0], k->src[1]))};
 }
 
 /* The third axis of blocks, whose lanes are along `lanes`: such that fewer of their voxels are
@@ -110,7 +110,7 @@ static inline Volume volume_of(const ProjectRequest *what)
  * however few they are; with few views that does not matter. */
 static inline double scatter_work(int64_t views, double voxels, double beyond)
 {
-	return fmax(1.55 * voxels * (1 + 12 * beyond), views < 64 ? 0 : 4.5e6);
+	return fmax(1.55 * voxels * (1 + 24 * beyond), views < 64 ? 0 : 4.5e6);
 }
 
 /* Upright detectors only. Neighbouring views read nearly the same voxels if they are close. */
