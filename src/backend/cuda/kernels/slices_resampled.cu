@@ -17,22 +17,12 @@ extern const CudaKernel cuda_slices_forward_wgmma_half, cuda_slices_forward_wgmm
 	cuda_slices_forward_l1, cuda_slices_back_wgmma_half, cuda_slices_back_wgmma_split,
 	cuda_slices_back_mma, cuda_slices_back_shared, cuda_slices_back_l1,
 	cuda_footprint_forward_slices, cuda_footprint_back_slices, cuda_fans_forward_l1,
-	cuda_fans_back_wgmma, cuda_fans_back_shared, cuda_fan_forward, cuda_fan_back,
-	cuda_slice_forward, cuda_slice_back;
-enum {
-	FORWARDS = 5,
-	BACKS = 6,
-	FAN_FORWARDS = 2,
-	FAN_BACKS = 3,
-	FAST_FORWARDS = 2,
-	FAST_BACKS = 4
-};
+	cuda_fans_back_shared, cuda_fan_forward, cuda_fan_back, cuda_slice_forward, cuda_slice_back;
+enum { FORWARDS = 5, BACKS = 6, FANS = 2, FAST_FORWARDS = 2, FAST_BACKS = 4 };
 static const CudaKernel *const footprints[2] = {
 	&cuda_footprint_forward_slices, &cuda_footprint_back_slices};
-static const CudaKernel *const fan_forwards[FAN_FORWARDS] = {
-	&cuda_fans_forward_l1, &cuda_fan_forward};
-static const CudaKernel *const fan_backs[FAN_BACKS] = {
-	&cuda_fans_back_wgmma, &cuda_fans_back_shared, &cuda_fan_back};
+static const CudaKernel *const fans[2][FANS] = {
+	{&cuda_fans_forward_l1, &cuda_fan_forward}, {&cuda_fans_back_shared, &cuda_fan_back}};
 static const CudaKernel *const forwards[FORWARDS] = {&cuda_slices_forward_wgmma_half,
 	&cuda_slices_forward_wgmma_split, &cuda_slices_forward_l1, &cuda_slice_forward,
 	&cuda_fan_forward};
@@ -63,8 +53,8 @@ static const CudaKernel *stack_kernel(const ProjectRequest *stack, bool fast, Cu
 		list = &footprints[!forward];
 		count = 1;
 	} else if (is_fan(stack->plan)) {
-		list = forward ? fan_forwards : fan_backs;
-		count = forward ? FAN_FORWARDS : FAN_BACKS;
+		list = fans[!forward];
+		count = FANS;
 	}
 	for (int i = 0; i < count; i++)
 		if (list[i]->applies(stack, notes))
