@@ -4,8 +4,8 @@
 
 #include "backend/cuda/cuda.h"
 
-/* Kept with a plan. part: the plan of windows of its views; NULL: none. corners: first column and row
- * of each of them, on the device. */
+/* Kept with a plan. part: the plan of windows of its views; NULL: none. corners: first column and
+ * row of each of them, on the device. */
 typedef struct {
 	bool known;
 	Plan *part;

@@ -178,8 +178,8 @@ static CudaFusion find_fusion(tomos_backend *backend, const ProjectRequest *what
 	return fusion == FUSES_NEXT ? FUSES_NOT : fusion;
 }
 
-/* Clears the output if it shall be overwritten and the kernel can only accumulate; that of a forward
- * projection also where the kernel has a part of it. */
+/* Clears the output if it shall be overwritten and the kernel can only accumulate; that of a
+ * forward projection also where the kernel has a part of it. */
 static tomos_status open_epilogue(tomos_backend *backend, const ProjectRequest *what, bool part,
 	const CudaChoice *choice, CudaEpilogue *epilogue)
 {

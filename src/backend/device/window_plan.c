@@ -10,8 +10,8 @@ static double form_at(const double f[4], const double at[3])
 	return f[0] * at[0] + f[1] * at[1] + f[2] * at[2] + f[3];
 }
 
-/* The pixels of a view between the projections of the corners of the grid; false: a corner is not in
- * front of the source. */
+/* The pixels of a view between the projections of the corners of the grid; false: a corner is not
+ * in front of the source. */
 static bool find_window(const Plan *plan, const KernelView *k, Window *window)
 {
 	double low[2] = {HUGE_VAL, HUGE_VAL}, high[2] = {-HUGE_VAL, -HUGE_VAL};
@@ -79,8 +79,8 @@ static bool find_windows(const Plan *plan, int *corners, int64_t size[2])
 	       2 * (double)size[0] * (double)size[1] <= (double)whole[0] * (double)whole[1];
 }
 
-/* Pixels are numbered from the corner of the window: voxels project to (U / D, V / D), so that U and
- * V become U - corner D and V - corner D. */
+/* Pixels are numbered from the corner of the window: voxels project to (U / D, V / D), so that U
+ * and V become U - corner D and V - corner D. */
 static KernelView cropped_view(const KernelView *whole, const int corner[2])
 {
 	KernelView k = *whole;

@@ -9,9 +9,9 @@ static bool half_applies(const ProjectRequest *what, CudaNotes *notes)
 
 extern const CudaKernel cuda_slices_forward_l1;
 
-/* Whether following rays (slices_forward_l1) is faster: few slices, and few views or a detector that
- * sees a part of the volume. The factors are picoseconds on an H200, of a voxel of 64 slices in a view
- * and of its conversion, and of a sample; only ratios matter. */
+/* Whether following rays (slices_forward_l1) is faster: few slices, and few views or a detector
+ * that sees a part of the volume. The factors are picoseconds on an H200, of a voxel of 64 slices
+ * in a view and of its conversion, and of a sample; only ratios matter. */
 static bool rays_are_faster(const ProjectRequest *what, const HatSlices *l)
 {
 	const KernelModel *model = &what->plan->model;

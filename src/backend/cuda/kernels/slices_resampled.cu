@@ -453,8 +453,8 @@ static bool resampled_overwrites(const ProjectRequest *what, const CudaNotes *)
 	return what->direction != FORWARD;
 }
 
-/* As the kernel of the virtual stack, if that gets all views at once. Averages of few slices are left
- * to the kernels for upright detectors. */
+/* As the kernel of the virtual stack, if that gets all views at once. Averages of few slices are
+ * left to the kernels for upright detectors. */
 static CudaFusion resampled_fuses(const tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const FusedUpdate *step)
 {

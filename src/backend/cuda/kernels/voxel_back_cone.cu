@@ -227,8 +227,8 @@ TileSize tile_size(const ProjectRequest *what)
 	return size_of(what, &spread);
 }
 
-/* Tilted detectors, and voxels of about two pixels: voxel_back_any. A few slices would be a small part
- * of a block: voxel_back_upright. */
+/* Tilted detectors, and voxels of about two pixels: voxel_back_any. A few slices would be a small
+ * part of a block: voxel_back_upright. */
 static bool tile_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	enum { FEW = 4 };

@@ -1,5 +1,5 @@
-/* Which of the kernels for voxel-driven forward projection is the fastest, for those of them that come
- * before it in the list. */
+/* Which of the kernels for voxel-driven forward projection is the fastest, for those of them that
+ * come before it in the list. */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_VOXEL_CHOICE_H
 #define TOMOS_BACKEND_CUDA_KERNELS_VOXEL_CHOICE_H
 

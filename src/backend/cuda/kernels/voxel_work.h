@@ -105,9 +105,9 @@ static inline Volume volume_of(const ProjectRequest *what)
 	return v;
 }
 
-/* Picoseconds of voxels that add to one of many views. voxels: of whole blocks; beyond: the fraction of
- * blocks that do not fit into tiles. Blocks take some microseconds for each view, one after the other,
- * however few they are; with few views that does not matter. */
+/* Picoseconds of voxels that add to one of many views. voxels: of whole blocks; beyond: the
+ * fraction of blocks that do not fit into tiles. Blocks take some microseconds for each view, one
+ * after the other, however few they are; with few views that does not matter. */
 static inline double scatter_work(int64_t views, double voxels, double beyond)
 {
 	return fmax(1.55 * voxels * (1 + 24 * beyond), views < 64 ? 0 : 4.5e6);
