@@ -350,7 +350,7 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan);
 void prep_say(const tomos_prep_report *report);
 int info_kernels(void);
 /* The picture of --draw, if it is named. */
-int geometry_draw(const settings *s, const tomos_geometry *geometry);
+int geometry_draw(const settings *s, const tomos_geometry *geometry, const char *unit);
 
 int history_new(tomos_history *h, int64_t iterations);
 void history_free(tomos_history *h);

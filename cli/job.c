@@ -22,7 +22,7 @@ static int check_options(const settings *s, const tomos_scan *scan)
 /* Neither the scan nor the command line describes the rays: what is assumed is printed. */
 static void note_geometry(const settings *s, const tomos_scan_info *info)
 {
-	if (info->has_geometry || info->source_axis > 0 || s->views.views_file[0] ||
+	if (info->has_geometry || info->geometry[0] || s->views.views_file[0] ||
 		settings_given(s, GROUP_scan, "geometry"))
 		return;
 	note("no geometry in '%s': parallel beam assumed; --geometry fan or cone with "
