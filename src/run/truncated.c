@@ -18,6 +18,7 @@
 #define COUNTS 20.0 /* the least that numbers of photons are taken to be */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
+enum { LINES = 32 };           /* rows looked at for dead pixels */
 
 /* Views in which the object reaches the first column, and the last. */
 typedef struct {
@@ -232,6 +233,7 @@ static tomos_status say_constant(FileRun *r, float *rows, int64_t count)
 	ConstantColumns found = constant_columns(&array, 0, scratch);
 	mem_free(scratch);
 	r->compared_columns = true;
+	r->dead_columns = found.inside > 0;
 	if (found.inside > 0)
 		TRY(job_warn(r->job,
 			"%lld of %lld columns %s the same value in %lld views (dead pixels) and "
@@ -246,6 +248,33 @@ static tomos_status say_constant(FileRun *r, float *rows, int64_t count)
 		(long long)found.edges, (long long)columns, found.edges == 1 ? "has" : "have",
 		(long long)count, (long long)(p->first_column + found.first * p->bin),
 		(long long)(p->first_column + found.end * p->bin));
+}
+
+/* Single dead pixels, in some rows of data that are in host memory: those of a device would have to
+ * be fetched. `rows` is overwritten. */
+static tomos_status say_dead(
+	FileRun *r, const Slab *slab, const float *data, int64_t lines, int64_t count, float *rows)
+{
+	int64_t columns = r->prepared->geometry->columns, used = min64(LINES, slab->rows), dead = 0;
+	const tomos_array array = tomos_array_of(rows, count, 1, columns);
+	float *scratch;
+	if (r->resident || r->dead_columns)
+		return TOMOS_OK;
+	TRY(mem_alloc(&scratch, 2 * columns, sizeof *scratch, "ranges of columns"));
+	tomos_status status = TOMOS_OK;
+	for (int64_t i = 0; i < used && status == TOMOS_OK; i++) {
+		status = take_rows(r, data, lines, i * slab->rows / used, count, rows);
+		if (status == TOMOS_OK)
+			dead += constant_columns(&array, 0, scratch).inside;
+	}
+	mem_free(scratch);
+	if (status != TOMOS_OK || dead == 0)
+		return status;
+	return job_warn(r->job,
+		"%lld of %lld pixels, in %lld rows, %s the same value in %lld views (dead pixels) "
+		"and will make rings; the option 'rings' vo replaces them",
+		(long long)dead, (long long)(used * columns), (long long)used,
+		dead == 1 ? "has" : "have", (long long)count);
 }
 
 tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, int64_t lines)
@@ -270,8 +299,11 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 		status = say_quantity(r, rows, count);
 	if (status == TOMOS_OK && yes && !r->truncated)
 		status = say_edges(r, rows, count);
-	if (status == TOMOS_OK && constant && !r->compared_columns)
+	if (status == TOMOS_OK && constant && !r->compared_columns) {
 		status = say_constant(r, rows, count);
+		if (status == TOMOS_OK)
+			status = say_dead(r, slab, data, lines, count, rows);
+	}
 	mem_free(rows);
 	return status;
 }

@@ -38,6 +38,7 @@ static tomos_scan_info described(const char *path)
 	assert_ok(tomos_scan_open(&scan, path, NULL));
 	assert_ok(tomos_scan_describe(scan, &info));
 	assert_true(isnan(info.axis) && info.direction_known == 0);
+	assert_non_null(strstr(info.read, "may be a mirror image"));
 	tomos_scan_close(scan);
 	return info;
 }

@@ -1,6 +1,6 @@
 /* Phoenix and Waygate: .pca, an INI file beside TIFF files "<name>_0001.tif", top row first.
  *
- * Neither the direction of rotation nor the meaning of cx, cy, Tilt, Oblique and DetectorRot is
+ * Neither the direction of rotation and of columns nor the meaning of cx, cy, Tilt, Oblique and DetectorRot is
  * documented: the axis and the direction are left open.
  */
 #include "run/scanner/scanner.h"
@@ -63,6 +63,7 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 	scan->setup.white = p.white;
 	scan->setup.axis = NAN;
 	TRY(scan_notes(scan));
+	TRY(scan_mirrored(scan));
 	for (int i = 0; i < COUNT(left); i++) {
 		double value = 0;
 		bool found;
