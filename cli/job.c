@@ -22,17 +22,6 @@ static int check_options(const settings *s, const tomos_scan *scan)
 	return code == DONE ? needs_scan(s, scan) : code;
 }
 
-/* Whether the file is that of a scanner, with the geometry of its views. */
-static bool is_of_scanner(const char *path)
-{
-	tomos_scan_info info = {.bytes = sizeof info};
-	tomos_scan *scan = NULL;
-	bool known = tomos_scan_open(&scan, path, NULL) == TOMOS_OK &&
-		     tomos_scan_describe(scan, &info) == TOMOS_OK && info.geometry[0];
-	tomos_scan_close(scan);
-	return known;
-}
-
 /* Views were named instead of the scanner's file beside them. */
 static void note_scanner(const char *views)
 {
@@ -52,7 +41,7 @@ static void note_scanner(const char *views)
 				continue;
 			snprintf(path, sizeof path, "%s%s%s", folder,
 				folder[strlen(folder) - 1] == '/' ? "" : "/", e->d_name);
-			if (is_of_scanner(path))
+			if (file_of_scanner(path))
 				note("'%s' is the file of a scanner: 'tomos %s %s' reads the "
 				     "geometry from it",
 					path, message_command(), path);
@@ -189,8 +178,9 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 		note("opposite rays agree only if the rotation is reversed: the angles are negated "
 		     "(--direction given keeps them)");
 	if (axis->contradicted)
-		warn("opposite rays agree only if the rotation is reversed, against what the "
-		     "scanner's file says: its angles are kept (--direction auto negates them)");
+		warn("opposite rays agree only if the rotation is the reverse of what the "
+		     "scanner's file or --reverse says, which is kept (--direction auto takes the "
+		     "other one)");
 	if (axis->tilted)
 		note("opposite rays agree far better with a detector that is rolled or swivelled: "
 		     "--fit finds by how much");

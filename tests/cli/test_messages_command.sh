@@ -64,6 +64,8 @@ has "its drawing is in mm" lab.svg "mm<"
 ! grep -q "by convention" lab.svg && ok "which nothing doubts" || bad "the unit is doubted"
 check "parallel rays instead" 2 recon lab/scan.xml --geometry parallel --dry-run
 has "are not ignored" err "--geometry parallel has no effect: 'lab/scan.xml' is a scan of a cone beam"
+check "it is no array" 1 convert lab/scan.xml x.h5
+has "what makes one of it" err "'tomos prep lab/scan.xml -o scan.h5' writes"
 make convert stack.npy lab/frames.tif
 check "views beside the file of the scanner" 2 recon lab/frames.tif --arc 180 --axis 79,5 -o x.npy
 has "it is named" err "'tomos recon lab/scan.xml' reads the geometry from it"
