@@ -7,6 +7,7 @@
 #include "run/run_parts.h"
 
 #define MOST_AT_EDGE 0.06 /* of the largest value: less is taken for air */
+#define ABOVE_NOISE 3     /* times the noise there, likewise */
 #define MOST_VIEWS 0.05   /* of the views may have more */
 #define MOST_BEYOND 0.005 /* of the columns, that the object may go on */
 #define LEAST_MEAN -0.1   /* of line integrals; noise and a beam that changes have means near 0 */
@@ -60,6 +61,16 @@ static double edge_value(const float *row, int64_t columns, int side)
 	return beyond > fmax(1, MOST_BEYOND * (double)columns) ? outer : 0;
 }
 
+/* How far noise reaches below 0 at that side; it reaches as far above. Rows beside the object have
+ * nothing else. */
+static double edge_noise(const tomos_geometry *g, const float *rows, int64_t views, int side)
+{
+	double lowest = 0;
+	for (int64_t i = 0; i < views; i++)
+		lowest = fmin(lowest, edge_value(rows + i * g->columns, g->columns, side));
+	return -lowest;
+}
+
 /* rows: one row of each view. */
 static Edges find_edges(const tomos_geometry *g, const float *rows, int64_t views)
 {
@@ -67,12 +78,15 @@ static Edges find_edges(const tomos_geometry *g, const float *rows, int64_t view
 	const bool counts[2] = {side_counts(g, 0), side_counts(g, 1)};
 	for (int64_t i = 0; i < views * g->columns; i++)
 		e.most = (double)rows[i] > e.most ? (double)rows[i] : e.most;
-	for (int side = 0; side < 2; side++)
+	for (int side = 0; side < 2; side++) {
+		double least =
+			fmax(MOST_AT_EDGE * e.most, ABOVE_NOISE * edge_noise(g, rows, views, side));
 		for (int64_t i = 0; i < views && counts[side]; i++) {
 			double mean = edge_value(rows + i * g->columns, g->columns, side);
-			e.reached[side] += mean > MOST_AT_EDGE * e.most;
+			e.reached[side] += mean > least;
 			e.edge = fmax(e.edge, mean);
 		}
+	}
 	return e;
 }
 
