@@ -126,3 +126,17 @@ def test_formats_and_types(scan, tmp_path, output, method):
             stored = low + (high - low) / steps * stored
         assert report.shape == stored.shape
         assert np.abs(stored - np.clip(exact, low, high)).max() < 0.51 * (high - low) / steps + 1e-7
+
+
+def test_counts_without_an_object(tmp_path):
+    """`i0` is a number, or the text that the command takes."""
+    geometry = GEOMETRIES["stack"]()
+    b = tomos.Phantom("random", radius=9, count=7, value=0.02).project(geometry)
+    np.save(tmp_path / "counts.npy", 5000 * np.exp(-b))
+    volumes = []
+    for i0 in (5000, 5000.0, np.float32(5000), "5000"):
+        tomos.run(tmp_path / "counts.npy", tmp_path / "rec.npy", i0=i0, arc=180, degrees=True,
+                  axis=(N - 1) / 2, overwrite=True)
+        volumes.append(np.load(tmp_path / "rec.npy"))
+    assert all(np.array_equal(volumes[0], other) for other in volumes[1:])
+    near(volumes[0], tomos.fbp(tomos.Projector(None, geometry), b), 1e-5)
