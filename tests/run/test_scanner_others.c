@@ -67,7 +67,9 @@ static void test_phoenix(void **state)
 	}
 	assert_true(described(at("gear.pca")).white == 50000);
 	assert_damage(at("gear.pca"), 1000);
-	assert_rejected(at("gear.pca"), "[Geometry]\nFDD=x\nFOD=2\n", "'FDD' is 'x'");
+	assert_rejected(at("gear.pca"), "[Geometry]\nFDD = x\nFOD = 2\n", "'FDD' is 'x'");
+	assert_rejected(at("gear.pca"), "[General]\nVersion-pca=2\n[Geometry]\nFDD=5\n",
+		"does not have 'FOD'");
 }
 
 static void put_diondo(const char *helix, int views)

@@ -8,7 +8,8 @@
 static bool phoenix_head(const char *head, size_t length)
 {
 	(void)length;
-	return head_has(head, "FDD=") && head_has(head, "FOD=") && head_has(head, "[Geometry]");
+	return head_has(head, "[Geometry]") &&
+	       (head_has(head, "Version-pca") || (head_has(head, "FDD") && head_has(head, "FOD")));
 }
 
 typedef struct {

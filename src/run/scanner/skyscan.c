@@ -16,7 +16,7 @@ static bool skyscan_head(const char *head, size_t length)
 {
 	(void)length;
 	return head_has(head, "[Acquisition]") && head_has(head, "[System]") &&
-	       head_has(head, "Object to Source");
+	       (head_has(head, "Object to Source") || head_has(head, "SkyScan"));
 }
 
 typedef struct {
