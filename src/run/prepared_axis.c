@@ -400,8 +400,9 @@ static bool is_elsewhere(const tomos_axis *found, double column)
 	return apart > MOST_COLUMNS && apart > MOST_ERRORS * found->error;
 }
 
-/* The axis is given: the rays decide the direction alone. open: the scanner's file leaves it so;
- * else angles are kept where rays are not sure, or none is measured from both sides. */
+/* The axis is given: the rays decide the direction alone. Angles are kept where no ray is measured
+ * from both sides, and where rays are not sure, unless it is open: the scanner's file leaves it
+ * so. */
 static tomos_status find_direction(
 	tomos_prepared *p, bool open, bool of_file, const tomos_progress *progress)
 {
@@ -413,7 +414,7 @@ static tomos_status find_direction(
 	orbit_free(&given);
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
-	if (!open && (status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED))
+	if (status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED)
 		return strcmp(p->axis.direction, "auto") == 0 ? axis_say_no_direction(p) : TOMOS_OK;
 	TRY(status);
 	bool sure = axis.confidence >= UNSURE;

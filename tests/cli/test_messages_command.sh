@@ -64,6 +64,10 @@ has "its drawing is in mm" lab.svg "mm<"
 ! grep -q "by convention" lab.svg && ok "which nothing doubts" || bad "the unit is doubted"
 check "parallel rays instead" 2 recon lab/scan.xml --geometry parallel --dry-run
 has "are not ignored" err "--geometry parallel has no effect: 'lab/scan.xml' is a scan of a cone beam"
+check "another distance" 0 recon lab/scan.xml --source-axis 15cm --i0 1000 --axis 3.5 --dry-run
+has "takes the others from the file" out "voxels (x y z) of 0.125 x 0.125 x 0.125 mm"
+check "a distance that there is not" 2 recon lab/scan.xml --pitch 3 --dry-run
+has "has no effect" err "--pitch has no effect without --geometry helix"
 check "it is no array" 1 convert lab/scan.xml x.h5
 has "what makes one of it" err "'tomos prep lab/scan.xml -o scan.h5' writes"
 make convert stack.npy lab/frames.tif

@@ -140,3 +140,22 @@ def test_counts_without_an_object(tmp_path):
         volumes.append(np.load(tmp_path / "rec.npy"))
     assert all(np.array_equal(volumes[0], other) for other in volumes[1:])
     near(volumes[0], tomos.fbp(tomos.Projector(None, geometry), b), 1e-5)
+
+
+def test_distances_of_a_scanner(tmp_path):
+    """A distance replaces that of the scanner's file, which says the kind of beam."""
+    (tmp_path / "Projection").mkdir()
+    for i in range(16):
+        np.full((4, 8), 900, "<u2").tofile(tmp_path / "Projection" / f"_1_{i:04}.raw")
+    (tmp_path / "scan.xml").write_text(
+        "<a><Recon><ProjectionDimX>8</ProjectionDimX><ProjectionDimY>4</ProjectionDimY>"
+        "<ProjectionPixelSizeX>0.5</ProjectionPixelSizeX><ProjectionPixelSizeY>0.5"
+        "</ProjectionPixelSizeY><ProjectionCount>16</ProjectionCount></Recon><Geometrie>"
+        "<SourceDetectorDist>600</SourceDetectorDist><SourceObjectDist>120</SourceObjectDist>"
+        "</Geometrie></a>")
+    report = tomos.run(tmp_path / "scan.xml", tmp_path / "rec.h5", source_axis="15cm", i0=900,
+                       axis=3.5)
+    assert report.shape == (4, 8, 8)
+    assert tomos.info(tmp_path / "rec.h5").grid.step[0] == pytest.approx(0.125)
+    with pytest.raises(tomos.BadValue, match="no effect"):
+        tomos.run(tmp_path / "scan.xml", tmp_path / "rec.h5", pitch=3, overwrite=True)
