@@ -124,8 +124,8 @@ tomos_status scan_notes(tomos_scan *scan)
 		TRY(scan_note(scan, "detector", "roll %.4f, slant %.4f, swivel %.4f degrees",
 			s->roll / RADIANS, s->slant / RADIANS, s->swivel / RADIANS));
 	if (scan->angles)
-		TRY(scan_note(scan, "rotation", "%.6g to %.6g degrees%s", scan->angles[0] / RADIANS,
-			scan->angles[views - 1] / RADIANS,
+		TRY(scan_note(scan, "rotation", "%.6g to %.6g degrees%s",
+			scan->angles[0] / RADIANS + 0.0, scan->angles[views - 1] / RADIANS,
 			s->direction_known ? "" : "; the direction is not said"));
 	return note_white(scan);
 }
