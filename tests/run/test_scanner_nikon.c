@@ -315,6 +315,37 @@ static void test_white(void **state)
 	tomos_scan_close(scan);
 }
 
+/* Flat fields that are given take the place of the white level, which is not said. */
+static void test_flats(void **state)
+{
+	tomos_source_options source = tomos_source_defaults();
+	tomos_scan_info info = {.bytes = sizeof info};
+	Lines lines = {""};
+	tomos_scan *scan;
+	tomos_prepared *p;
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	float *flat = malloc(LAB_ROWS * LAB_COLUMNS * sizeof *flat);
+	for (int i = 0; i < LAB_ROWS * LAB_COLUMNS; i++)
+		flat[i] = 60000;
+	put_tiff(at("flat.tif"), LAB_ROWS, LAB_COLUMNS, flat);
+	free(flat);
+	source.flats = at("flat.tif");
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), &source));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_true(info.flats == 1 && info.white == 0);
+	tomos_scan_close(scan);
+	const tomos_job job = {.bytes = sizeof job,
+		.scan = at("part.xtekct"),
+		.source = &source,
+		.say = keep_line,
+		.user = &lines};
+	assert_ok(tomos_prepared_open(&p, &job, NULL));
+	assert_null(strstr(lines.text, "counts without an object"));
+	assert_projections(p, 1e-3);
+	tomos_prepared_close(p);
+}
+
 /* An option that the file makes superfluous is an error. */
 static void test_no_effect(void **state)
 {
@@ -401,5 +432,5 @@ static void test_flip(void **state)
 	T(test_directions_and_offsets), T(test_axes), T(test_rejections), T(test_options), \
 		T(test_contradicted), T(test_reverse), T(test_elsewhere), T(test_no_effect), \
 		T(test_defaults_given), T(test_said), T(test_missing), T(test_latin), \
-		T(test_white), T(test_flip)
+		T(test_white), T(test_flats), T(test_flip)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)
