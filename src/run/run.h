@@ -37,8 +37,8 @@ struct tomos_prepared {
 	bool decided;         /* the direction was searched for */
 	bool reversed;        /* the angles of `geometry` are those of the scan, negated */
 	bool assumed;         /* the axis is taken to be in the middle of the detector */
-	bool keeps_direction; /* that of the scanner's file, with a warning if rays contradict it, */
-	bool by_reverse;      /* or the opposite one, as the option 'reverse' says */
+	bool keeps_direction; /* of the scanner's file, with a warning if rays contradict it; or */
+	bool by_reverse;      /* that of the option 'reverse' */
 };
 
 /* The same with views [first, first + count) of its geometry. Others are read only if steps of the

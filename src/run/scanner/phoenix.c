@@ -1,7 +1,7 @@
 /* Phoenix and Waygate: .pca, an INI file beside TIFF files "<name>_0001.tif", top row first.
  *
- * Neither the direction of rotation and of columns nor the meaning of cx, cy, Tilt, Oblique and DetectorRot is
- * documented: the axis and the direction are left open.
+ * Neither the direction of rotation and of columns nor the meaning of cx, cy, Tilt, Oblique and
+ * DetectorRot is documented: the axis and the direction are left open.
  */
 #include "run/scanner/scanner.h"
 
