@@ -99,20 +99,45 @@ static bool oblique_applies(const ProjectRequest *what)
 	return true;
 }
 
+/* Rays of a view for each voxel, from the planes that some of them cross: detectors may be smaller
+ * than the volume, and rays leave a thin one. */
+static double rays_per_voxel(const ProjectRequest *what, int64_t number)
+{
+	const KernelModel *model = &what->plan->model;
+	const KernelGrid grid = request_grid(what);
+	double planes = 0, voxels = 1;
+	for (int i = 0; i < SAMPLED_RAYS * SAMPLED_RAYS; i++) {
+		const int64_t row = (2 * (i / SAMPLED_RAYS) + 1) * model->rows / (2 * SAMPLED_RAYS);
+		const int64_t column =
+			(2 * (i % SAMPLED_RAYS) + 1) * model->columns / (2 * SAMPLED_RAYS);
+		KernelRay ray =
+			kernel_ray(&grid, &what->plan->views[what->first + number], row, column);
+		KernelWalk walk = kernel_walk(&grid, &ray, 0.5, 0.5);
+		planes += fmax(0, walk.k_stop - walk.k_start);
+	}
+	for (int a = 0; a < 3; a++)
+		voxels *= (double)(grid.high[a] - grid.low[a]);
+	return planes / (SAMPLED_RAYS * SAMPLED_RAYS) * (double)(model->rows * model->columns) /
+	       voxels;
+}
+
 static bool oblique_slower(const ProjectRequest *what)
 {
-	double rays = 0, rise = 0, views = (double)what->count;
-	for (int64_t i = 0; i < what->count; i++) {
-		Part part = whole_box(what, i);
-		Oblique o = oblique_view(what, i, &part);
-		rays += 1 / fabs(o.u[0] * o.v[1] - o.u[1] * o.v[0]);
+	const int64_t some = min64(SAMPLED_VIEWS, what->count);
+	double rays = 0, rise = 0, views = (double)some;
+	for (int64_t i = 0; i < some; i++) {
+		Part part = whole_box(what, i * what->count / some);
+		Oblique o = oblique_view(what, i * what->count / some, &part);
+		double padded =
+			(1 + (double)MORE / (double)o.n[1]) * (1 + (double)MORE / (double)o.n[2]);
+		rays += rays_per_voxel(what, i * what->count / some) / padded;
 		rise += o.axes[0] == 2 ? 1 : fabs(o.slope[o.axes[1] == 2 ? 0 : 1]);
 	}
 	if (what->box.high[2] - what->box.low[2] < FEWEST_SLICES)
 		return true;
 	if (what->direction == FORWARD)
-		return rays < FEWEST_RAYS * views || rise < LEVEL_RISE * views;
-	return rays < FEWEST_RAYS_BACK * views || (LANES > 8 && rise > LEVEL_RISE * views);
+		return rays < FEWEST_RAYS * views || rise < FLAT_RISE * views;
+	return rays < FEWEST_RAYS_BACK * views || (LANES > 8 && rise > STEEP_RISE * views);
 }
 
 /* ---- shifting -------------------------------------------------------------------------------- */
