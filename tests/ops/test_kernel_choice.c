@@ -25,7 +25,7 @@ static const struct {
 			     {"footprint_any", "footprint_any"}}},
 	{"fans-5", {{"stack", "stack"}, {"stack", "stack"}, {"stack", "stack"}}},
 	{"cone-2.8n", {{"ray_circle", "ray_circle upright upright"},
-			      {"patch_circle", "patch_circle column column"},
+			      {"patch_circle", "patch_circle patch_circle column"},
 			      {UPRIGHT_CIRCLE, UPRIGHT_CIRCLE}}},
 	{"cone-voxel-0.5", {{"ray_circle", "ray_circle ray_circle upright"},
 				   {"patch_circle", "patch_circle column column"},
