@@ -16,9 +16,9 @@ enum {
 	BESIDE = 128, /* rows of a part, and voxels of a row */
 	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* 3.3 MB */
 	SLACK = BESIDE + 3 + 2 * WINDOW, /* floats that windows read before and after `single` */
-	SINGLE_FLOATS = PLANES * (BESIDE + 3) * (BESIDE + 3) + 2 * SLACK,
+	SINGLE_FLOATS = LANES > 8 ? PLANES *(BESIDE + 3) * (BESIDE + 3) + 2 * SLACK : 0,
 	LEAST_VIEWS = 16, /* that repay a second copy */
-	LEAST_TILES = 16, /* back */
+	LEAST_TILES = 64, /* back */
 	LEAST_ROWS = 32,
 	CLEARED = 1 << 14, /* floats of `single` that a task clears */
 };
@@ -289,14 +289,18 @@ tomos_status LEVEL(ray_pose)(const ProjectRequest *what)
 
 /* ---- adjoint --------------------------------------------------------------------------------- */
 
-INLINE void spread_planes(const RayPart *part, const RayRow *row, Rays *rays, const int inside,
+/* Copies of what the loop reads: compilers have to expect that stores of quads change the
+ * originals. */
+INLINE void spread_planes(const RayPart *all, const RayRow *row, const Rays *from, const int inside,
 	const int planar, vf value, float *copy)
 {
-	float *plane = copy + row->from * part->plane;
-	value *= rays->step;
-	for (int64_t k = row->from; k < row->to; k++, plane += part->plane) {
+	const RayPart part = *all;
+	Rays rays = *from;
+	float *plane = copy + row->from * part.plane;
+	value *= rays.step;
+	for (int64_t k = row->to - row->from; k > 0; k--, plane += part.plane) {
 		vf fraction[2], x[4];
-		vi at = rays_visit(part, rays, inside, planar ? 1 : 2, fraction);
+		vi at = rays_visit(&part, &rays, inside, planar ? 1 : 2, fraction);
 		vf high = value * fraction[1], low = value - high;
 		if (planar) {
 			vf_add_twos(plane, (const int32_t *)&at, low, high);
