@@ -7,6 +7,7 @@
  * displacements. The adjoint adds to the same nine vectors, which are shifted back at the end.
  */
 #include <stdatomic.h>
+#include "backend/cpu/level/density.h"
 #include "backend/cpu/level/oblique.h"
 
 enum {
@@ -19,9 +20,6 @@ enum {
 	PART_FLOATS = 3 << 19,    /* a part of the volume stays in the L3 cache */
 	LARGEST_FLOATS = 6 << 20, /* limit on scratch memory */
 };
-
-/* Largest position, in voxels, for which fixed-point numbers do not overflow. */
-#define FARTHEST 0x1p20
 
 static void place_axis(Oblique *o, const KernelWalk *walk, const Part *part, int i)
 {
@@ -99,38 +97,15 @@ static bool oblique_applies(const ProjectRequest *what)
 	return true;
 }
 
-/* Rays of a view for each voxel, from the planes that some of them cross: detectors may be smaller
- * than the volume, and rays leave a thin one. */
-static double rays_per_voxel(const ProjectRequest *what, int64_t number)
-{
-	const KernelModel *model = &what->plan->model;
-	const KernelGrid grid = request_grid(what);
-	double planes = 0, voxels = 1;
-	for (int i = 0; i < SAMPLED_RAYS * SAMPLED_RAYS; i++) {
-		const int64_t row = (2 * (i / SAMPLED_RAYS) + 1) * model->rows / (2 * SAMPLED_RAYS);
-		const int64_t column =
-			(2 * (i % SAMPLED_RAYS) + 1) * model->columns / (2 * SAMPLED_RAYS);
-		KernelRay ray =
-			kernel_ray(&grid, &what->plan->views[what->first + number], row, column);
-		KernelWalk walk = kernel_walk(&grid, &ray, 0.5, 0.5);
-		planes += fmax(0, walk.k_stop - walk.k_start);
-	}
-	for (int a = 0; a < 3; a++)
-		voxels *= (double)(grid.high[a] - grid.low[a]);
-	return planes / (SAMPLED_RAYS * SAMPLED_RAYS) * (double)(model->rows * model->columns) /
-	       voxels;
-}
-
 static bool oblique_slower(const ProjectRequest *what)
 {
-	const int64_t some = min64(SAMPLED_VIEWS, what->count);
-	double rays = 0, rise = 0, views = (double)some;
-	for (int64_t i = 0; i < some; i++) {
-		Part part = whole_box(what, i * what->count / some);
-		Oblique o = oblique_view(what, i * what->count / some, &part);
-		double padded =
-			(1 + (double)MORE / (double)o.n[1]) * (1 + (double)MORE / (double)o.n[2]);
-		rays += rays_per_voxel(what, i * what->count / some) / padded;
+	double rays = 0, rise = 0, views = (double)min64(SAMPLED_VIEWS, what->count);
+	for (double i = 0; i < views; i++) {
+		const int64_t view = (int64_t)(i * (double)what->count / views);
+		Part part = whole_box(what, view);
+		Oblique o = oblique_view(what, view, &part);
+		rays += rays_per_voxel(what, view) /
+			((1 + MORE / (double)o.n[1]) * (1 + MORE / (double)o.n[2]));
 		rise += o.axes[0] == 2 ? 1 : fabs(o.slope[o.axes[1] == 2 ? 0 : 1]);
 	}
 	if (what->box.high[2] - what->box.low[2] < FEWEST_SLICES)

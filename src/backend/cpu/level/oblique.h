@@ -17,10 +17,12 @@ enum {
 /* Positions are fixed-point numbers with 40 fractional bits. So a ray has exactly the same position
  * in every piece, and its weights agree at the borders. */
 #define ONE ((int64_t)1 << 40)
+/* Largest position, in voxels, for which they do not overflow. */
+#define FARTHEST 0x1p20
 
 /* Shifting takes some time for each voxel, and ray.c more for each ray: it is faster with few rays
  * for each voxel of a shifted plane. Few slices leave most of the shifted voxels empty. */
-enum { FEWEST_SLICES = 16, SAMPLED_VIEWS = 16, SAMPLED_RAYS = 8 };
+enum { FEWEST_SLICES = 16 };
 #define FEWEST_RAYS 0.45
 #define FEWEST_RAYS_BACK 0.25
 /* Slices by which rays rise for each voxel: forward, ray.c is faster with flatter ones. Back,
