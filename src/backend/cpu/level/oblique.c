@@ -100,8 +100,8 @@ static bool oblique_applies(const ProjectRequest *what)
 static bool oblique_slower(const ProjectRequest *what)
 {
 	double rays = 0, rise = 0, views = (double)min64(SAMPLED_VIEWS, what->count);
-	for (double i = 0; i < views; i++) {
-		const int64_t view = (int64_t)(i * (double)what->count / views);
+	for (int64_t i = 0; i < (int64_t)views; i++) {
+		const int64_t view = i * what->count / (int64_t)views;
 		Part part = whole_box(what, view);
 		Oblique o = oblique_view(what, view, &part);
 		rays += rays_per_voxel(what, view) /
