@@ -40,7 +40,7 @@ _JOB: dict[str, tuple[str, dict[str, Row]]] = {
     "grid": ("Grid", GROUPS["grid"].rows),
     "scan": ("Geometry, where the file has none",
              GROUPS["scan"].but("rows", "columns", "views", "start")),
-    "axis": ("Rotation axis, where it is not known", GROUPS["axis"].rows),
+    "axis": ("Rotation axis, where it is not known", GROUPS["axis"].but("unknown")),
     "source": ("Scan file", GROUPS["source"].rows),
     "prep": ("Preparation", GROUPS["prep"].rows),
     "file": ("Output", GROUPS["file"].rows),

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "prep/axis.h"
-#include "prep/orbit.h"
+#include "prep/pose.h"
 #include "run/run.h"
 
 enum { AXIS_ROWS = 4 }; /* rows around the middle that are used to search for the axis */
@@ -385,6 +385,8 @@ static tomos_status take_options(tomos_prepared *p, const tomos_job *job)
 	TRY(options_take(&p->axis, job->axis, "axis"));
 	if (p->axis.axis_range_count == 2)
 		memcpy(p->axis_range, p->axis.axis_range, sizeof p->axis_range);
+	TRY(pose_unknown(&p->axis, &p->unknown));
+	p->axis.unknown = "";
 	bool checks = strcmp(p->axis.direction, "check") == 0;
 	if (checks && user)
 		p->axis.direction = "given";

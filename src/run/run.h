@@ -32,8 +32,9 @@ struct tomos_prepared {
 	bool find_scatter, find_hardening;
 	double hardening[HARDENING_TERMS]; /* found, in `prep` */
 	char *found;                       /* what was, in lines, or NULL */
-	tomos_axis_options axis;           /* the list it points to is the caller's: */
+	tomos_axis_options axis;           /* the lists it points to are the caller's: */
 	double axis_range[2];
+	unsigned unknown;     /* bits of the values of the pose that are looked for */
 	bool decided;         /* the direction was searched for */
 	bool reversed;        /* the angles of `geometry` are those of the scan, negated */
 	bool assumed;         /* the axis is taken to be in the middle of the detector */
