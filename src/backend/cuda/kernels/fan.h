@@ -236,9 +236,12 @@ typedef struct __align__(16)
 	float u[3], low, d[3], high;
 	float away[2], square, mass; /* from the source; square of the distance along z */
 	int64_t at;                  /* sample of column c0 */
-	int64_t narrow;              /* Joseph's method: two rays meet a pixel of the block */
+	int64_t taps;                /* Joseph's method: rays that meet a pixel of the block */
 }
 FanView;
+
+/* The number of rays per pixel between two and T that is tried before T. */
+template <int T> static constexpr int FEWER = T <= 4 ? 3 : T <= 6 ? 4 : T <= 10 ? 6 : 10;
 
 /* Joseph's method: T > 0 rays meet a pixel. Voxel-driven: T = 0, the value half-way between two
  * samples. */
@@ -270,8 +273,12 @@ template <int T> static __device__ FanView fan_view(const Fan *s, int64_t view, 
 	const double least = depth - WIDE * dx - FAN_PIXELS * dy;
 	const double wide =
 		(WIDE * fabs(v.u[0]) + FAN_PIXELS * fabs(v.u[1])) / fmax(least, 1e-9) + 2;
-	v.narrow = least > 0 && fmax(fabs((double)v.u[0]) + wide * dx,
-					fabs((double)v.u[1]) + wide * dy) < 0.998 * least;
+	const double reach =
+		fmax(fabs((double)v.u[0]) + wide * dx, fabs((double)v.u[1]) + wide * dy);
+	v.taps = !(least > 0)                       ? T
+		 : reach < 0.998 * least            ? 2
+		 : reach < 0.499 * FEWER<T> * least ? FEWER<T>
+						    : T;
 	return v;
 }
 
@@ -342,8 +349,10 @@ static __global__ void __launch_bounds__(WIDE *FAN_PARTS, 4) fan_back(const __gr
 #pragma unroll 2
 		for (int i = part; i < views; i += FAN_PARTS) {
 			const FanView &v = near[i];
-			if (T > 2 && v.narrow)
+			if (T > 2 && v.taps == 2)
 				fan_add<2, RAYS>(s, v, da, sum);
+			else if (T > 3 && v.taps == FEWER<T>)
+				fan_add<FEWER<T>, RAYS>(s, v, da, sum);
 			else
 				fan_add<T, RAYS>(s, v, da, sum);
 		}

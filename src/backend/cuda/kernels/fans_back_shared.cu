@@ -1,30 +1,6 @@
 /* Host side of fans_back_shared.h: which requests it applies to, and launches. */
 #include "backend/cuda/kernels/fans_back_shared.h"
 
-/* Most columns that a block of 16 x 16 pixels needs of a view: the change of U / D per pixel is
- * largest at a corner of the box; 0: the source is not outside. */
-static double view_columns(const ProjectRequest *what, const KernelView *k)
-{
-	double near = 1e300, far = 0, change = 0, h = 0;
-	for (int corner = 0; corner < 4; corner++) {
-		double x = (double)(corner & 1 ? what->box.high[0] + SIDE : what->box.low[0] - 1);
-		double y = (double)(corner & 2 ? what->box.high[1] + SIDE : what->box.low[1] - 1);
-		double depth = k->depth[0] * x + k->depth[1] * y + k->depth[3];
-		double c = (k->column[0] * x + k->column[1] * y + k->column[3]) / depth;
-		double gx = fabs(k->column[0] - c * k->depth[0]);
-		double gy = fabs(k->column[1] - c * k->depth[1]);
-		near = fmin(near, depth);
-		far = fmax(far, depth);
-		change = fmax(change, gx + gy);
-		h = fmax(h, fmax(gx, gy));
-	}
-	double slack = fmax(fabs(k->depth[0]), fabs(k->depth[1]));
-	if (!(near - slack > 1e-3 * far))
-		return 0;
-	double reach = what->kernel == KERNEL_joseph ? h / (near - slack) : 1;
-	return (SIDE - 1) * change / near + 2 * reach + 3 + (double)USUAL;
-}
-
 static bool fans_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
@@ -41,10 +17,10 @@ static bool fans_applies(const ProjectRequest *what, CudaNotes *notes)
 		HatSlices{.s = 2, .a = 0, .b = 1, .first = rays->all.row, .sign = rays->all.sign};
 	slices_range(what, &n->slices, &low, &high);
 	for (int64_t i = 0; i < what->count; i++) {
-		double columns = view_columns(what, &plan->views[what->first + i]);
-		if (!(columns > 0 && columns <= (double)STAGE_LINES))
+		double columns = fan_columns(what, &plan->views[what->first + i], SIDE);
+		if (!(columns > 0 && columns + (double)USUAL <= (double)STAGE_LINES))
 			return false;
-		most = fmax(most, columns);
+		most = fmax(most, columns + (double)USUAL);
 	}
 	n->wide = (int)ceil(most);
 	return high - low >= LEAST_SLICES;

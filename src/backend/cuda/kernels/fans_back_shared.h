@@ -12,6 +12,7 @@
 
 #include <cuda_pipeline.h>
 #include "backend/cuda/kernels/epilogue.h"
+#include "backend/cuda/kernels/fan_span.h"
 #include "backend/cuda/kernels/transpose.h"
 #include "backend/cuda/kernels/upright.h"
 
@@ -69,35 +70,7 @@ static __host__ __device__ int margin_of(int wide)
 	return wide + 1;
 }
 
-static __device__ double affine(const double f[4], double x, double y)
-{
-	return f[0] * x + f[1] * y + f[3];
-}
-
 /* ---- a block --------------------------------------------------------------------------------- */
-
-/* Range of columns of a block's corners, and how far a ray of these columns reaches. */
-template <bool JOSEPH>
-static __device__ void find_extent(
-	const KernelView *k, double x, double y, double *low, double *high, double *reach)
-{
-	double near = 1e300, h = 0;
-	*low = 1e300;
-	*high = -1e300;
-	for (int corner = 0; corner < 4; corner++) {
-		const double cx = x + (corner & 1) * (SIDE - 1),
-			     cy = y + (corner >> 1) * (SIDE - 1);
-		const double depth = fmax(affine(k->depth, cx, cy), 1e-12);
-		const double c = affine(k->column, cx, cy) / depth;
-		near = fmin(near, depth);
-		*low = fmin(*low, c);
-		*high = fmax(*high, c);
-		h = fmax(h, fmax(fabs(k->column[0] - c * k->depth[0]),
-				    fabs(k->column[1] - c * k->depth[1])));
-	}
-	const double slack = fmax(fabs(k->depth[0]), fabs(k->depth[1]));
-	*reach = JOSEPH ? h / (near - slack > 0 ? near - slack : near) : 1;
-}
 
 /* Sets up a view for the block at pixel (a0, b0). The first column to copy is limited so
  * that all columns copied lie in the row or its margins. */
@@ -106,13 +79,12 @@ static __device__ __noinline__ FansView fans_view(
 	const Fans &s, const KernelView *k, int a0, int b0)
 {
 	const double x = (double)(s.low[0] + a0), y = (double)(s.low[1] + b0), half = SIDE / 2;
-	const double depth = affine(k->depth, x + half, y + half);
-	const double c = affine(k->column, x + half, y + half) / depth, c0 = rint(c);
-	double low, high, reach;
+	const double depth = fan_affine(k->depth, x + half, y + half);
+	const double c = fan_affine(k->column, x + half, y + half) / depth, c0 = rint(c);
+	const FanSpan span = fan_span<JOSEPH>(k, x, y, SIDE);
+	const double start = fmin(fmax((double)floorf(span.low - span.reach), (double)-s.wide),
+		(double)s.model.columns);
 	FansView v;
-	find_extent<JOSEPH>(k, x, y, &low, &high, &reach);
-	const double start =
-		fmin(fmax(floor(low - reach), (double)-s.wide), (double)s.model.columns);
 	for (int a = 0; a < 2; a++) {
 		v.u[a] = (float)(k->column[a] - c0 * k->depth[a]);
 		v.d[a] = (float)k->depth[a];
@@ -121,7 +93,7 @@ static __device__ __noinline__ FansView fans_view(
 	v.u[2] = (float)((c - c0) * depth);
 	v.d[2] = (float)depth;
 	v.mass = (float)k->mass;
-	v.reach = (float)reach;
+	v.reach = (float)span.reach;
 	v.off = (float)fmin(fmax(start - c0, -1e9), 1e9);
 	v.first = (int)start;
 	return v;

@@ -327,22 +327,6 @@ static __device__ __forceinline__ void place_weights(
 	}
 }
 
-template <int N>
-static __device__ void write_sums(const TensorBack *s, const float (&sums)[N], int a, int b)
-{
-	int slice = blockIdx.z * N * 2 + threadIdx.x % 4 * 2;
-	for (int half = 0; half < 2; half++, b += 2) {
-		if (a >= s->na || b >= s->nb)
-			continue;
-		float *to = s->to + ((int64_t)b * s->na + a) * s->pitch;
-#pragma unroll
-		for (int n = 0; n < N / 4; n++)
-			if (slice + n * CHUNK < s->pitch)
-				*(float2 *)(to + slice + n * CHUNK) = make_float2(
-					sums[4 * n + 2 * half], sums[4 * n + 2 * half + 1]);
-	}
-}
-
 /* Starts the products of TOGETHER views with a square while earlier ones are in flight: weight
  * registers can be reused when the last but one product has completed. */
 template <int SLICES, int FINE>
@@ -366,14 +350,6 @@ static __device__ __forceinline__ void multiply(
 	}
 }
 
-template <int N>
-static __device__ __forceinline__ void add_up(float (&sums)[N], const float (&part)[N])
-{
-#pragma unroll
-	for (int i = 0; i < N; i++)
-		sums[i] += part[i];
-}
-
 /* The same in two parts, small products first, after the earlier products have completed and, if
  * a new sum starts, have been added to `sums`. look() is called when all weights are placed, while
  * the first products are in flight. */
@@ -387,7 +363,7 @@ static __device__ __forceinline__ void multiply_parts(float (&sums)[SLICES / 2],
 	unsigned w[2][4], rest[2][4], kept[2];
 	group_wait<0>();
 	if (overwrite)
-		add_up(sums, part);
+		tensor_add(sums, part);
 #pragma unroll
 	for (int i = 0; i < 2; i++) {
 		place_weights(v->two, v->whole, four + 128 * i, w[i]);
@@ -448,8 +424,8 @@ static __device__ __forceinline__ void take(const Ordered *s, const Ring *ring)
 	}
 	group_wait<0>();
 	if constexpr (PARTS == 2)
-		add_up(sums, part);
-	write_sums(&s->of, sums, ring->a + lane.square % 2 * SQUARE + (int)lane.a,
+		tensor_add(sums, part);
+	tensor_put(&s->of, sums, ring->a + lane.square % 2 * SQUARE + (int)lane.a,
 		ring->b + lane.square / 2 * SQUARE + (int)lane.b);
 }
 

@@ -86,19 +86,20 @@ double tensor_span(const ProjectRequest *what, const HatSlices *l, int side_a, i
 /* Back projects some of the views into some of the slices. x, y: the volume and the projections
  * to transpose. */
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what,
-	const HatSlices *l, const HatView *views, Transposed x, Transposed y,
+	const HatSlices *l, TensorScale scale, Transposed x, Transposed y,
 	const CudaEpilogue *epilogue, TensorLaunch launch)
 {
-	int parts = tensor_parts(what->plan);
+	const int parts = scale.parts;
 	float *head;
 	TRY(cuda_scratch(backend, SCRATCH_REORDERED, x.pitch * x.nj * x.nk, &x.inside, "slices"));
 	TRY(cuda_scratch(backend, SCRATCH_ROWS, TENSOR_HEAD + parts * y.nk * y.nj * y.pitch / 2,
 		&head, "rows of slices"));
 	Halves to = {.data = (uint4 *)(head + TENSOR_HEAD),
 		.parts = parts,
-		.views = views,
+		.views = scale.views,
+		.rays = scale.rays,
 		.largest = (unsigned *)head};
-	TensorBack request = {.views = views,
+	TensorBack request = {.views = scale.views,
 		.count = (int)y.nk,
 		.columns = (int)y.nj,
 		.na = (int)x.nj,
@@ -122,9 +123,8 @@ CudaFusion tensor_fuses(const tomos_backend *backend, const ProjectRequest *what
 	return what->count <= PASS ? transpose_fuses(backend, what, notes, step) : FUSES_NOT;
 }
 
-/* Back projects all views into some slices, in passes of PASS views. */
-static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *what,
-	const HatSlices *l, const HatView *views, int64_t slice, int64_t slices,
+tomos_status tensor_back_slices(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *l, TensorScale scale, int64_t slice, int64_t slices,
 	const CudaEpilogue *epilogue, TensorLaunch launch)
 {
 	static const CudaEpilogue accumulate = {.kind = EPILOGUE_ACCUMULATE};
@@ -136,8 +136,10 @@ static tomos_status run_slices(tomos_backend *backend, const ProjectRequest *wha
 		pass.count = min64(PASS, what->count - first);
 		pass.projections += first * view;
 		Transposed y = transposed_views(&pass, l, slice, slices, CHUNK);
-		TRY(run_views(backend, &pass, l, views + first, x, y,
-			first == 0 ? epilogue : &accumulate, launch));
+		TRY(run_views(backend, &pass, l, scale, x, y, first == 0 ? epilogue : &accumulate,
+			launch));
+		scale.views += scale.views ? pass.count : 0;
+		scale.rays += scale.rays ? pass.count * y.nj : 0;
 	}
 	return TOMOS_OK;
 }
@@ -148,7 +150,8 @@ tomos_status tensor_back_run(tomos_backend *backend, const ProjectRequest *what,
 	auto run_part = [launch](tomos_backend *b, const ProjectRequest *w, const HatSlices *l,
 				const HatView *views, int64_t slice, int64_t slices,
 				const CudaEpilogue *end) {
-		return run_slices(b, w, l, views, slice, slices, end, launch);
+		return tensor_back_slices(b, w, l, TensorScale{tensor_parts(w->plan), views, NULL},
+			slice, slices, end, launch);
 	};
 	return slices_each(backend, what, notes, epilogue, SlicesScratch{CHUNK, 1, 1, 0}, run_part);
 }

@@ -45,6 +45,19 @@ typedef tomos_status (*TensorLaunch)(tomos_backend *backend, const ProjectReques
 
 tomos_status tensor_back_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue, TensorLaunch launch);
+
+/* Data as halves: number of halves whose sum is a value, and what multiplies them, weights of the
+ * views or factors of the rays (Halves). */
+typedef struct {
+	int parts;
+	const HatView *views;
+	const float *rays;
+} TensorScale;
+
+/* The same for some slices. */
+tomos_status tensor_back_slices(tomos_backend *backend, const ProjectRequest *what,
+	const HatSlices *l, TensorScale scale, int64_t slice, int64_t slices,
+	const CudaEpilogue *epilogue, TensorLaunch launch);
 /* Whether an update can be fused: all views must fit into one pass. */
 CudaFusion tensor_fuses(const tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const FusedUpdate *step);
@@ -83,6 +96,32 @@ static __device__ __forceinline__ void tensor_weigh(float x, float y, unsigned *
 		*w = *(const unsigned *)&most;
 		*rest = *(const unsigned *)&left;
 	}
+}
+
+/* Writes the sums of the two pixels of this thread, N of 2 N slices; (a, b): the first
+ * pixel, the other is two rows after it. */
+template <int N>
+static __device__ void tensor_put(const TensorBack *s, const float (&sums)[N], int a, int b)
+{
+	int slice = blockIdx.z * N * 2 + threadIdx.x % 4 * 2;
+	for (int half = 0; half < 2; half++, b += 2) {
+		if (a >= s->na || b >= s->nb)
+			continue;
+		float *to = s->to + ((int64_t)b * s->na + a) * s->pitch;
+#pragma unroll
+		for (int n = 0; n < N / 4; n++)
+			if (slice + n * CHUNK < s->pitch)
+				*(float2 *)(to + slice + n * CHUNK) = make_float2(
+					sums[4 * n + 2 * half], sums[4 * n + 2 * half + 1]);
+	}
+}
+
+template <int N>
+static __device__ __forceinline__ void tensor_add(float (&sums)[N], const float (&part)[N])
+{
+#pragma unroll
+	for (int i = 0; i < N; i++)
+		sums[i] += part[i];
 }
 
 #endif

@@ -8,10 +8,10 @@ enum { TILE = 32, WIDE = 64, WARPS = 8, EACH = WIDE / WARPS, BLOCKS = 4 };
 
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-/* Largest absolute value, times the weights of the views. Comparing bits is valid: non-negative
- * floats are ordered like their bit patterns. */
-static __global__ void find_largest(
-	const __grid_constant__ Transposed t, const HatView *views, unsigned *largest)
+/* Largest absolute value, times the weights of the views and the factors of rays. Comparing bits is
+ * valid: non-negative floats are ordered like their bit patterns. */
+static __global__ void find_largest(const __grid_constant__ Transposed t, const HatView *views,
+	const float *rays, unsigned *largest)
 {
 	unsigned most = 0;
 	for (int64_t line = blockIdx.x; line < t.slices * t.nk; line += gridDim.x) {
@@ -20,7 +20,9 @@ static __global__ void find_largest(
 		float weight = views ? views[k].weight : 1;
 #pragma unroll 4
 		for (int64_t j = threadIdx.x; j < t.nj; j += SUM_THREADS)
-			most = max(most, __float_as_uint(fabsf(weight * from[j * t.sj])));
+			most = max(most,
+				__float_as_uint(fabsf(
+					(rays ? rays[k * t.nj + j] : weight) * from[j * t.sj])));
 	}
 	for (int step = TILE / 2; step > 0; step /= 2)
 		most = max(most, __shfl_xor_sync(0xffffffffu, most, step));
@@ -150,8 +152,9 @@ static __global__ void __launch_bounds__(TILE *WARPS, BLOCKS)
 			float value[CHUNK];
 			if (j >= rows.nj || chunk >= rows.chunks)
 				continue;
+			const float ray = to.rays ? scale * to.rays[k * rows.nj + j] : factor;
 			for (int i = 0; i < CHUNK; i++)
-				value[i] = factor * tile[r][c * CHUNK + i];
+				value[i] = ray * tile[r][c * CHUNK + i];
 			for (int part = 0; part < to.parts; part++)
 				to.data[((part * rows.nk + k) * rows.nj + j) * rows.chunks +
 					chunk] = round_word(value);
@@ -269,15 +272,21 @@ tomos_status transpose_in(tomos_backend *backend, const Transposed *t)
 }
 
 /* The value remains on the GPU, without synchronisation. */
-tomos_status largest_value(
-	tomos_backend *backend, const Transposed *t, const HatView *weights, unsigned *largest)
+static tomos_status largest_of(tomos_backend *backend, const Transposed *t, const HatView *weights,
+	const float *rays, unsigned *largest)
 {
 	CudaDevice *d = device_of(backend);
 	CUDA_TRY(cudaMemsetAsync(largest, 0, sizeof *largest, d->stream), "transposing an array");
 	find_largest<<<cuda_blocks(t->slices * t->nk, 1, 8 * d->sms), SUM_THREADS, 0, d->stream>>>(
-		*t, weights, largest);
+		*t, weights, rays, largest);
 	CUDA_LAUNCHED("transposing an array");
 	return TOMOS_OK;
+}
+
+tomos_status largest_value(
+	tomos_backend *backend, const Transposed *t, const HatView *weights, unsigned *largest)
+{
+	return largest_of(backend, t, weights, NULL, largest);
 }
 
 static dim3 tiles_over(int64_t chunks, int64_t nj, int64_t nk)
@@ -289,7 +298,7 @@ static dim3 tiles_over(int64_t chunks, int64_t nj, int64_t nk)
 tomos_status transpose_in_rows(
 	tomos_backend *backend, const Transposed *t, const Halves *halves, HalfRows to)
 {
-	TRY(largest_value(backend, t, halves->views, halves->largest));
+	TRY(largest_of(backend, t, halves->views, halves->rays, halves->largest));
 	halves_to_rows<<<tiles_over(to.chunks, to.nj, to.nk), dim3(TILE, WARPS), 0,
 		device_of(backend)->stream>>>(*t, *halves, to);
 	CUDA_LAUNCHED("transposing an array");
@@ -299,7 +308,7 @@ tomos_status transpose_in_rows(
 tomos_status transpose_in_squares(
 	tomos_backend *backend, const Transposed *t, const Halves *halves, HalfSquares to)
 {
-	TRY(largest_value(backend, t, halves->views, halves->largest));
+	TRY(largest_of(backend, t, halves->views, halves->rays, halves->largest));
 	halves_to_squares<<<tiles_over(to.groups * to.chunks, to.nj * SQUARE_SIDE, to.nk),
 		dim3(TILE, WARPS), 0, device_of(backend)->stream>>>(*t, *halves, to);
 	CUDA_LAUNCHED("transposing an array");

@@ -32,6 +32,7 @@ typedef struct {
 	uint4 *data;          /* layout HalfRows; unused for HalfSquares */
 	int parts;            /* 1: rounded; 2: also the rounding errors */
 	const HatView *views; /* k is a view, whose weight multiplies the data; NULL: no weights */
+	const float *rays;    /* a factor of each [k][j]; NULL: none */
 	unsigned *largest;    /* in device memory: largest value, as the bits of a float */
 } Halves;
 
