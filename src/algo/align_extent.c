@@ -1,5 +1,5 @@
-/* Where the object of an alignment is: the voxels that no rays through air pass, and whether it goes
- * on beyond the detector.
+/* Where the object of an alignment is: the voxels that no rays through air pass, and whether it
+ * goes on beyond the detector.
  *
  * The level of the noise in air is that of the values below 0, which no object causes. A ray is in
  * air if its neighbours are as well. Where the values of air have an offset above the noise, there
