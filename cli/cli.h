@@ -232,6 +232,8 @@ int outputs_check(settings *s, const command *c);
 
 int file_read_all(tomos_file *file, const char *path, tomos_array *array);
 enum { UNIT = 16 }; /* room for the name of a unit */
+/* Whether the file is that of a scanner, with the geometry of its views. */
+bool file_of_scanner(const char *path);
 /* Opens a file, and warns about files missing from a stack. */
 int file_open(const settings *s, const char *path, tomos_file **file, tomos_file_info *info);
 /* Reads a volume with its grid, from the file or centred with the given voxel size, and the unit of
@@ -350,7 +352,7 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan);
 void prep_say(const tomos_prep_report *report);
 int info_kernels(void);
 /* The picture of --draw, if it is named. */
-int geometry_draw(const settings *s, const tomos_geometry *geometry);
+int geometry_draw(const settings *s, const tomos_geometry *geometry, const char *unit);
 
 int history_new(tomos_history *h, int64_t iterations);
 void history_free(tomos_history *h);

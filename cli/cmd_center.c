@@ -275,7 +275,9 @@ static void pose_say_value(const tomos_pose *pose, int i)
 	double unit = is_angle(i) ? DEGREES : 1;
 	double value = pose->value[i] * unit + 0; /* no -0 */
 	say("  %-16s %.6g", pose_names[i], value);
-	if (!isnan(pose->error[i]))
+	if (pose->error[i] == 0)
+		say(" (as given: not among the unknown values)\n");
+	else if (!isnan(pose->error[i]))
 		say(", standard error %.2g %s\n", pose->error[i] * unit, units[i]);
 	else if (i == TOMOS_POSE_AXIS)
 		say(" (uncertain)\n");

@@ -115,7 +115,7 @@ static int print_geometry(const settings *s, const tomos_file *file)
 	if (code == DONE)
 		print_scan(scan);
 	if (code == DONE)
-		code = geometry_draw(s, scan);
+		code = geometry_draw(s, scan, NULL);
 	tomos_geometry_free(scan);
 	return code;
 }
@@ -181,7 +181,7 @@ static int info_views(const settings *s, const char *path)
 		return code;
 	printf("file      %s\nformat    geometry (%s)\n", path, strrchr(path, '.') + 1);
 	print_scan(scan);
-	code = geometry_draw(s, scan);
+	code = geometry_draw(s, scan, NULL);
 	tomos_geometry_free(scan);
 	return code;
 }
@@ -280,9 +280,22 @@ static int draw_scan(const settings *s, const tomos_scan *scan, const tomos_scan
 		return failed("--draw: '%s' has no geometry", s->operands[0]);
 	int code = lib(tomos_scan_geometry(scan, &g, NULL));
 	if (code == DONE)
-		code = geometry_draw(s, g);
+		code = geometry_draw(s, g, i->geometry[0] ? "mm" : NULL);
 	tomos_geometry_free(g);
 	return code;
+}
+
+/* What a scanner's file says; options are named as they are typed. */
+static int print_read(const tomos_scan_info *i)
+{
+	size_t size = strlen(i->read) + 8;
+	char *text = malloc(size);
+	if (!text)
+		return failed("no memory for what '%s' says", i->kind);
+	message_line_typed(i->read, text, size);
+	printf("geometry  %s\n%s", i->geometry, text);
+	free(text);
+	return DONE;
 }
 
 /* Describes a measured scan, with its flat and dark fields. */
@@ -302,12 +315,12 @@ static int info_scan(const settings *s, const tomos_scan *scan, const char *path
 		i.counts ? "counts" : "line integrals", text, (long long)i.flats,
 		(long long)i.darks);
 	if (i.geometry[0])
-		printf("geometry  %s\n%s", i.geometry, i.read);
+		code = print_read(&i);
 	else
 		print_measures(&i);
 	if (!i.has_angles)
 		printf("angles    not said\n");
-	else if (!i.geometry[0])
+	else if (code == DONE && !i.geometry[0])
 		code = print_angles(scan, i.views);
 	return code == DONE ? draw_scan(s, scan, &i) : code;
 }

@@ -154,7 +154,10 @@ static void draw_panel(
 	draw_views(&p, g);
 	double end[2][3] = {{0, 0, low[2]}, {0, 0, high[2]}};
 	segment(&p, end[0], end[1], (stroke){SERIES + 2, 1.5, 4});
-	mark(&p, (const double[3]){0, 0, 0}, 3, number ? -12 : 0, "axis", SERIES + 2, false);
+	const double origin[3] = {0, 0, 0};
+	spot(&p, origin, 3, SERIES + 2);
+	mark(&p, number ? end[0] : origin, number ? 0 : 3, number ? 12 : 0, "axis", SERIES + 2,
+		false); /* from the side below the sources, which have names of their own */
 	canvas_text(
 		c, p.left + 12, SIDE + 16, titles[number], (lettering){13, 0, INK, false, true});
 }
@@ -185,13 +188,13 @@ static void draw(canvas *c, const tomos_geometry *g, const char *unit)
 	draw_scale(c, low, high, unit);
 }
 
-int geometry_draw(const settings *s, const tomos_geometry *g)
+int geometry_draw(const settings *s, const tomos_geometry *g, const char *unit)
 {
 	canvas c;
 	if (!s->info.draw[0])
 		return DONE;
 	canvas_open(&c, s->info.draw, WIDE, HIGH, 2);
-	draw(&c, g, "(unit of the scan, by convention mm)");
+	draw(&c, g, unit ? unit : "(unit of the scan, by convention mm)");
 	return canvas_write(&c, s->info.draw, &s->file);
 }
 

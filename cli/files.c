@@ -273,13 +273,35 @@ static bool is_scan(const char *path, const tomos_file_options *o)
 	return info.flats > 0 || info.has_angles || info.has_geometry;
 }
 
+bool file_of_scanner(const char *path)
+{
+	tomos_scan_info info = {.bytes = sizeof info};
+	tomos_scan *scan = NULL;
+	bool known = tomos_scan_open(&scan, path, NULL) == TOMOS_OK &&
+		     tomos_scan_describe(scan, &info) == TOMOS_OK && info.geometry[0];
+	tomos_scan_close(scan);
+	return known;
+}
+
+/* A file that is no array may be that of a scanner; otherwise the reason is given. */
+static int not_opened(const settings *s, const char *path, tomos_file **file)
+{
+	if (!s->file.raw[0] && file_of_scanner(path))
+		return failed("'%s' is the file of a scanner: 'tomos prep %s -o scan.h5' writes "
+			      "its line integrals to a file that can be used here, 'tomos view %s' "
+			      "shows its views",
+			path, path, path);
+	return lib(tomos_file_open(file, path, &s->file));
+}
+
 int file_open(const settings *s, const char *path, tomos_file **file, tomos_file_info *info)
 {
 	int64_t number;
 	char after[304];
 	int code;
 	info->bytes = sizeof *info;
-	DO(lib(tomos_file_open(file, path, &s->file)));
+	if (tomos_file_open(file, path, &s->file) != TOMOS_OK)
+		DO(not_opened(s, path, file));
 	DO(lib(tomos_file_describe(*file, info)));
 	DO(lib(tomos_file_gap(*file, &number, after, sizeof after)));
 	if (number >= 0)

@@ -1,7 +1,10 @@
 /* The job of the commands that work on a scan as measured: recon, prep and center. */
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 #include "cli.h"
 
 static int check_options(const settings *s, const tomos_scan *scan)
@@ -19,15 +22,44 @@ static int check_options(const settings *s, const tomos_scan *scan)
 	return code == DONE ? needs_scan(s, scan) : code;
 }
 
+/* Views were named instead of the scanner's file beside them. */
+static void note_scanner(const char *views)
+{
+	static const char *const endings[] = {".xtekct", ".log", ".pca", ".xml"};
+	char folder[4096], path[8192];
+	struct stat file;
+	snprintf(folder, sizeof folder, "%s", views);
+	char *slash = strrchr(folder, '/');
+	bool whole = stat(views, &file) == 0 && S_ISDIR(file.st_mode);
+	if (!whole)
+		snprintf(slash ? slash : folder, 2, "%s", slash ? "" : ".");
+	DIR *list = opendir(folder);
+	for (const struct dirent *e = list ? readdir(list) : NULL; e; e = readdir(list))
+		for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+			const char *dot = strrchr(e->d_name, '.');
+			if (!dot || strcasecmp(dot, endings[i]) != 0)
+				continue;
+			snprintf(path, sizeof path, "%s%s%s", folder,
+				folder[strlen(folder) - 1] == '/' ? "" : "/", e->d_name);
+			if (file_of_scanner(path))
+				note("'%s' is the file of a scanner: 'tomos %s %s' reads the "
+				     "geometry from it",
+					path, message_command(), path);
+		}
+	if (list)
+		closedir(list);
+}
+
 /* Neither the scan nor the command line describes the rays: what is assumed is printed. */
 static void note_geometry(const settings *s, const tomos_scan_info *info)
 {
-	if (info->has_geometry || info->source_axis > 0 || s->views.views_file[0] ||
+	if (info->has_geometry || info->geometry[0] || s->views.views_file[0] ||
 		settings_given(s, GROUP_scan, "geometry"))
 		return;
 	note("no geometry in '%s': parallel beam assumed; --geometry fan or cone with "
 	     "--source-axis and --source-detector if not",
 		s->operands[0]);
+	note_scanner(s->operands[0]);
 }
 
 /* Rejects mm and the like where lengths are in pixels, as nothing gives their size. */
@@ -146,8 +178,9 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 		note("opposite rays agree only if the rotation is reversed: the angles are negated "
 		     "(--direction given keeps them)");
 	if (axis->contradicted)
-		warn("opposite rays agree only if the rotation is reversed, against what the "
-		     "scanner's file says: its angles are kept (--direction auto negates them)");
+		warn("opposite rays agree only if the rotation is the reverse of what the "
+		     "scanner's file or --reverse says, which is kept (--direction auto takes the "
+		     "other one)");
 	if (axis->tilted)
 		note("opposite rays agree far better with a detector that is rolled or swivelled: "
 		     "--fit finds by how much");

@@ -39,10 +39,11 @@ static void take_facts(settings *s, const command *c)
 		phantom = s->lambda.phantom[0] ? s->lambda.phantom : phantom;
 	}
 	snprintf(s->facts, sizeof s->facts,
-		"method=%s phantom=%.60s backend=%.*s text_views=%d xml_views=%d ranks=%lld",
+		"method=%s phantom=%.60s backend=%.*s text_views=%d xml_views=%d ranks=%lld "
+		"fit=%d",
 		method, phantom, (int)strcspn(s->backend.backend, ":"), s->backend.backend,
 		ends_with(s->views.views_file, ".txt"), ends_with(s->views.views_file, ".xml"),
-		(long long)s->run.ranks);
+		(long long)s->run.ranks, s->center.fit != 0);
 	if (s->recon.compare[0])
 		snprintf(s->facts + strlen(s->facts), sizeof s->facts - strlen(s->facts),
 			" truth=1");

@@ -920,7 +920,9 @@ typedef struct tomos_pose {
 	 * to detector. The scale of the object is in no projection, so the distance from source to
 	 * axis stays as given. */
 	double value[TOMOS_POSE_VALUES];
-	double error[TOMOS_POSE_VALUES]; /* standard errors; NAN: not determined, and as given */
+	/* Standard errors; NAN: not determined, and as given; 0: not looked for (the option
+	 * `unknown`), and as given. */
+	double error[TOMOS_POSE_VALUES];
 	/* What is left of the projections after reconstruction and projection of the result,
 	 * relative to them (fan beam: differences of rays measured from both sides): for the views
 	 * as given with the axis that was found, and for the result. */

@@ -131,8 +131,8 @@ def _find_center(tomo: Array, theta: Numbers, ind: Optional[int] = None,
     return Axis._of(found)
 
 
-find_center = with_options(_find_center, GROUPS["axis"].rows, """Finds the column of the rotation
-    axis of a scan with parallel rays, counted from the centre of the first pixel.
+find_center = with_options(_find_center, GROUPS["axis"].but("unknown"), """Finds the column
+    of the rotation axis of a scan with parallel rays, counted from the centre of the first pixel.
 
     `tomo` has line integrals (after -log), (views, rows, columns), or (rows, views, columns) with
     `sinogram_order`; or one sinogram, (views, columns). `theta` has the angle of each view. `ind`

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import math
+import numbers
 import os
 import re
 import textwrap
@@ -214,7 +215,8 @@ def _set(struct: Any, row: Row, value: Any, degrees: bool) -> None:
                 struct.held.append(value._struct)
                 setattr(struct, row.name, ctypes.pointer(value._struct))
         elif row.kind in ("text", "choice"):
-            setattr(struct, row.name, os.fsencode(value))
+            number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            setattr(struct, row.name, os.fsencode(f"{value:.17g}" if number else value))
         elif row.kind == "flag":
             setattr(struct, row.name, bool(value))
         elif row.kind in _PARSERS and isinstance(value, str):

@@ -40,7 +40,7 @@ _JOB: dict[str, tuple[str, dict[str, Row]]] = {
     "grid": ("Grid", GROUPS["grid"].rows),
     "scan": ("Geometry, where the file has none",
              GROUPS["scan"].but("rows", "columns", "views", "start")),
-    "axis": ("Rotation axis, where it is not known", GROUPS["axis"].rows),
+    "axis": ("Rotation axis, where it is not known", GROUPS["axis"].but("unknown")),
     "source": ("Scan file", GROUPS["source"].rows),
     "prep": ("Preparation", GROUPS["prep"].rows),
     "file": ("Output", GROUPS["file"].rows),
@@ -203,9 +203,21 @@ def _check_scan(path: _Path, values: dict[str, dict[str, Any]],
                     prep=ctypes.addressof(structs["prep"]))
     given = (ctypes.c_uint64 * 3)(*(GROUPS[group].bits(values[group]) for group in groups))
     check(lib.job_check(ctypes.byref(job), scan._handle, b"`geometry`" if views else None, given))
+    GROUPS["prep"].fill(facts=_facts(scan), **values["prep"])
+
+
+def _facts(scan: Scan) -> str:
     facts = ctypes.create_string_buffer(128)
     lib.scan_facts(scan._handle, facts, len(facts))
-    GROUPS["prep"].fill(facts=facts.value.decode(), **values["prep"])
+    return facts.value.decode()
+
+
+def _geometry_fact(path: _Path, values: dict[str, dict[str, Any]]) -> str:
+    """The geometry of a scanner's file, with which distances have an effect."""
+    if not {"source_axis", "source_detector"} & values["scan"].keys():
+        return ""
+    words = _facts(Scan(path, **values["source"])).split()
+    return "".join(f" {word}" for word in words if word.startswith("geometry="))
 
 
 def _method(method: Optional[str]) -> str:
@@ -331,7 +343,8 @@ def _structs(scan: _Path, method: str, backend: str, views: bool, truth: bool,
     check_radians(options.get("angles"), degrees)
     check_radians(options.get("arc"), degrees, "arc")
     values = _sort(method, options)
-    structs = _fill(values, f"method={method}" + " truth=1" * truth, degrees)
+    facts = f"method={method}" + " truth=1" * truth + _geometry_fact(scan, values)
+    structs = _fill(values, facts, degrees)
     _check_scan(scan, values, structs, views)
     if "pixel" not in values["scan"]:
         structs["scan"].pixel = 0  # that of the file

@@ -12,4 +12,9 @@ enum { MOTIONS = 3 }; /* along columns, along rows, roll */
 tomos_status align_step(const tomos_op *P, const tomos_op *A, const float *x, const float *residual,
 	const double *directions, int count, int64_t iterations, float *z, double *steps);
 
+/* 1 where a ray passes nothing but air, else 0, of projections without gaps in memory. */
+tomos_status align_air(const tomos_array *data, float *air);
+/* The voxels that hardly any view sees through air only: 1, the others 0. */
+tomos_status align_mask(const tomos_op *P, const tomos_array *air, float *mask);
+
 #endif

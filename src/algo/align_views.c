@@ -8,8 +8,10 @@
  * What the volume cannot represent is taken for motion, and so is the error of interpolation
  * between voxels, which depends on where the rays of a view pass. Hence voxels are half as wide as
  * pixels and hold a smooth volume x = S z, which is close to linear between them and has no more
- * freedom than the rays determine; binned projections are smoothed. Shifts that a motion of the
- * object explains are not determined by the data and removed. */
+ * freedom than the rays determine; binned projections are smoothed. Voxels that rays through air
+ * pass are 0 (align_extent.c): a tilt of all views is nearly a rotation of the object, and most of
+ * what is left of it would be explained by values in air. Shifts that a motion of the object
+ * explains are not determined by the data and removed. */
 #include <math.h>
 #include <string.h>
 #include "algo/align_step.h"
@@ -19,16 +21,14 @@
 enum {
 	SMALLEST = 16,
 	LARGEST_COLUMNS = 128,
-	SMOOTHING = 1, /* passes of (1, 2, 1) / 4 along rows and columns */
-	FINER = 2      /* voxels per pixel */
+	FINER = 2 /* voxels per pixel */
 };
 
-#define CUT 0.03    /* of the largest value: mean of an outermost row that cuts the object off */
-#define UPRIGHT 0.9 /* cosine between rows and the axis */
-enum {
-	LEAST_MORE = 6, /* slices at either end for what moves in and out */
-	PARTS = 32      /* of the views, in each of which a thread takes the largest value */
-};
+/* Variance of the blur by smoothing and by the width of a pixel, relative to that by smoothing:
+ * (1/2 + 1/12) / (1/2). */
+#define WHOLE_BLUR (7.0 / 6)
+#define UPRIGHT 0.9      /* cosine between rows and the axis */
+enum { LEAST_MORE = 6 }; /* slices at either end for what moves in and out */
 
 typedef struct {
 	tomos_backend *backend;
@@ -39,7 +39,7 @@ typedef struct {
 	double *motions, *poses;    /* [view][3], [view][6] */
 	double *directions, *steps; /* [view][6][3], [view][3] */
 	int64_t bin, done, total;
-	bool roll;
+	bool roll, last; /* at this resolution; it is the finest */
 	const tomos_progress *progress;
 } Align;
 
@@ -134,12 +134,12 @@ static tomos_status set_directions(Align *a)
 	return status;
 }
 
-static void take_steps(Align *a)
+static void take_steps(Align *a, double factor)
 {
 	int count = motion_count(a);
 	for (int64_t i = 0; i < a->scan->count; i++)
 		for (int n = 0; n < count; n++) {
-			double step = a->steps[count * i + n];
+			double step = factor * a->steps[count * i + n];
 			a->motions[MOTIONS * i + n] += isfinite(step) ? step : 0;
 		}
 	remove_shift(a, a->motions);
@@ -186,19 +186,24 @@ typedef struct {
 	const Align *align;
 	int64_t rows, columns;
 	float *data;
-} BinTask;
+} ImageTask;
+
+/* (1, 2, 1) / 4 along rows and columns. */
+static void smooth_view(void *user, int64_t view)
+{
+	const ImageTask *t = user;
+	float *image = t->data + view * t->rows * t->columns;
+	for (int64_t r = 0; r < t->rows; r++)
+		smooth_line(image + r * t->columns, t->columns, 1);
+	for (int64_t c = 0; c < t->columns && t->rows > 1; c++)
+		smooth_line(image + c, t->rows, t->columns);
+}
 
 static void bin_task(void *user, int64_t view)
 {
-	const BinTask *t = user;
-	float *image = t->data + view * t->rows * t->columns;
-	bin_view(t->align, view, t->rows, t->columns, image);
-	for (int pass = 0; pass < SMOOTHING; pass++) {
-		for (int64_t r = 0; r < t->rows; r++)
-			smooth_line(image + r * t->columns, t->columns, 1);
-		for (int64_t c = 0; c < t->columns && t->rows > 1; c++)
-			smooth_line(image + c, t->rows, t->columns);
-	}
+	const ImageTask *t = user;
+	bin_view(t->align, view, t->rows, t->columns, t->data + view * t->rows * t->columns);
+	smooth_view(user, view);
 }
 
 /* The views with bin x bin pixels each; pixels that are left over at the end are not used. */
@@ -238,16 +243,32 @@ static tomos_grid bin_grid(const Align *a)
 /* ---- a round --------------------------------------------------------------------------------- */
 
 typedef struct {
-	tomos_array b, x;
-	tomos_op *P, *S, *A; /* A = P S: projections of the smoothed volume */
+	tomos_array b, x, air;
+	tomos_op *P, *S, *all, *A; /* A: projections P S z of the smoothed volume, z 0 in air */
+	float *mask;               /* 0 in air, else 1 */
 } Round;
 
 static void round_close(Round *round)
 {
 	tomos_op_free(round->A);
+	tomos_op_free(round->all);
+	if (round->mask)
+		vector_free(round->mask, &round->P->domain);
 	tomos_op_free(round->S);
 	tomos_op_free(round->P);
-	round->A = round->S = round->P = NULL;
+	round->A = round->all = round->S = round->P = NULL;
+	round->mask = NULL;
+}
+
+/* What an earlier mask let in. */
+static tomos_status clear_air(const Round *round)
+{
+	const Space *domain = &round->P->domain;
+	Vector z = {0};
+	TRY(vector_borrow(&z, domain, &round->x, VECTOR_IN_OUT, "the volume"));
+	tomos_status status = vector_mul(domain, round->mask, z.data);
+	tomos_status returned = vector_return(&z, domain, VECTOR_IN_OUT);
+	return status == TOMOS_OK ? returned : status;
 }
 
 static tomos_status round_open(const Align *a, Round *round)
@@ -264,10 +285,15 @@ static tomos_status round_open(const Align *a, Round *round)
 	if (status != TOMOS_OK)
 		return status;
 	TRY(op_smooth(&round->S, &round->P->domain));
-	return tomos_op_product(&round->A, round->P, round->S);
+	TRY(tomos_op_product(&round->all, round->P, round->S));
+	TRY(vector_new(&round->mask, &round->P->domain, "a mask of the object"));
+	TRY(align_mask(round->P, &round->air, round->mask));
+	TRY(clear_air(round));
+	return op_weighted(&round->A, round->all, NULL, round->mask);
 }
 
-static tomos_status round_step(Align *a, const Round *round)
+/* The steps are multiplied by the factor. */
+static tomos_status round_step(Align *a, const Round *round, double factor)
 {
 	const Space *domain = &round->A->domain, *range = &round->A->range;
 	Vector z = {0}, b = {0};
@@ -283,7 +309,7 @@ static tomos_status round_step(Align *a, const Round *round)
 	TRY_OR_DONE(set_directions(a));
 	TRY_OR_DONE(align_step(round->P, round->A, x, residual, a->directions, motion_count(a),
 		a->options.round_iterations, z.data, a->steps));
-	take_steps(a);
+	take_steps(a, factor);
 done:
 	vector_free(residual, range);
 	vector_free(x, domain);
@@ -310,7 +336,29 @@ static tomos_status round_run(Align *a, Round *round, bool first)
 	TRY_OR_DONE(round_open(a, round));
 	if (first)
 		TRY_OR_DONE(tomos_reconstruct(round->A, "cgls", &round->b, &round->x, &o, NULL));
-	TRY_OR_DONE(round_step(a, round));
+	TRY_OR_DONE(round_step(a, round, 1));
+	status = tell(a);
+done:
+	round_close(round);
+	return status;
+}
+
+static bool has_source(const Align *a)
+{
+	return view_has_source(&a->scan->views[0]);
+}
+
+/* In a cone beam, pixels and their smoothing blur parts of the object near the source less than
+ * others. No volume explains this; it is taken for motion. By how much is found from a simulated
+ * scan of the volume, of which the motions are known: what is found in addition is taken away. */
+static tomos_status correct_blur(Align *a, Round *round)
+{
+	ImageTask task = {a, round->b.shape[1], round->b.shape[2], round->b.data};
+	tomos_status status;
+	TRY_OR_DONE(round_open(a, round));
+	TRY_OR_DONE(tomos_op_forward(round->A, &round->x, &round->b));
+	parallel_for(a->scan->count, smooth_view, &task);
+	TRY_OR_DONE(round_step(a, round, -WHOLE_BLUR));
 	status = tell(a);
 done:
 	round_close(round);
@@ -324,72 +372,31 @@ static tomos_status level_run(Align *a)
 	int64_t rows = a->scan->rows / bin_rows(a), columns = a->scan->columns / a->bin;
 	int64_t views = a->scan->count, voxels = grid.n[0] * grid.n[1] * grid.n[2];
 	Round round = {.P = NULL};
-	float *b = NULL, *x = NULL;
+	float *b = NULL, *x = NULL, *air = NULL;
 	tomos_status status;
 	TRY_OR_DONE(mem_alloc(&b, views * rows * columns, sizeof *b, "binned projections"));
+	TRY_OR_DONE(mem_zeroed(&air, views * rows * columns, sizeof *air, "rays in air"));
 	TRY_OR_DONE(mem_zeroed(&x, voxels, sizeof *x, "a volume"));
 	round.b = tomos_array_of(b, views, rows, columns);
 	round.x = tomos_array_of(x, grid.n[2], grid.n[1], grid.n[0]);
-	BinTask task = {a, rows, columns, b};
+	round.air = tomos_array_of(air, views, rows, columns);
+	ImageTask task = {a, rows, columns, b};
 	parallel_for(views, bin_task, &task);
-	for (int64_t i = 0; i < a->options.rounds; i++)
+	for (int64_t i = 0; i < a->options.rounds; i++) {
+		if (a->done == 1 || (a->done > 1 && i == 0)) /* the first motions are known */
+			TRY_OR_DONE(align_air(&round.b, air));
 		TRY_OR_DONE(round_run(a, &round, i == 0));
+	}
+	if (a->last && has_source(a))
+		TRY_OR_DONE(correct_blur(a, &round));
 done:
 	mem_free(b);
+	mem_free(air);
 	mem_free(x);
 	return status;
 }
 
 /* ---- objects that are cut off ---------------------------------------------------------------- */
-
-typedef struct {
-	const tomos_array *projections;
-	float most[PARTS];
-} Largest;
-
-static void largest_of_part(void *user, int64_t part)
-{
-	Largest *l = user;
-	const tomos_array *p = l->projections;
-	float most = 0;
-	for (int64_t v = part; v < p->shape[0]; v += PARTS)
-		for (int64_t r = 0; r < p->shape[1]; r++) {
-			const float *row = p->data + v * p->stride[0] + r * p->stride[1];
-			for (int64_t c = 0; c < p->shape[2]; c++)
-				most = row[c * p->stride[2]] > most ? row[c * p->stride[2]] : most;
-		}
-	l->most[part] = most;
-}
-
-static float largest(const tomos_array *projections)
-{
-	Largest l = {.projections = projections};
-	float most = 0;
-	parallel_for(PARTS, largest_of_part, &l);
-	for (int i = 0; i < PARTS; i++)
-		most = l.most[i] > most ? l.most[i] : most;
-	return most;
-}
-
-/* Mean of one row of all views. */
-static double row_mean(const tomos_array *p, int64_t row)
-{
-	double sum = 0;
-	for (int64_t v = 0; v < p->shape[0]; v++)
-		for (int64_t c = 0; c < p->shape[2]; c++)
-			sum += (double)p->data[v * p->stride[0] + row * p->stride[1] +
-					       c * p->stride[2]];
-	return sum / (double)(p->shape[0] * p->shape[2]);
-}
-
-int tomos_align_cut(const tomos_array *projections)
-{
-	if (!projections || !projections->data || projections->shape[1] < 2)
-		return 0;
-	double least = CUT * (double)largest(projections);
-	return row_mean(projections, 0) > least ||
-	       row_mean(projections, projections->shape[1] - 1) > least;
-}
 
 /* Of an object that goes on beyond the first or last row, moved views see parts that others do not;
  * without voxels for them, they would be taken for motion. */
@@ -430,10 +437,11 @@ static tomos_status levels_run(Align *a)
 	int64_t finest = finest_bin(a), coarsest = finest, levels = 1;
 	for (; bin_possible(a, 2 * coarsest) && levels < 4; levels++)
 		coarsest *= 2;
-	a->total = levels * a->options.rounds;
+	a->total = levels * a->options.rounds + has_source(a);
 	for (a->bin = coarsest; a->bin >= finest; a->bin /= 2) {
 		/* A few pixels do not determine the roll. */
 		a->roll = a->options.fit_roll && (a->bin < coarsest || levels == 1);
+		a->last = a->bin == finest;
 		TRY(level_run(a));
 	}
 	return TOMOS_OK;

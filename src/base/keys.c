@@ -43,6 +43,50 @@ tomos_status text_read(char **text, int64_t *length, const char *path)
 	return TOMOS_OK;
 }
 
+/* ---- characters --------------------------------------------------------------------------- */
+
+int character_bytes(const char *text)
+{
+	const unsigned char *at = (const unsigned char *)text;
+	int count = at[0] < 0x80   ? 1
+		    : at[0] < 0xc2 ? 0
+		    : at[0] < 0xe0 ? 2
+		    : at[0] < 0xf0 ? 3
+		    : at[0] < 0xf5 ? 4
+				   : 0;
+	for (int i = 1; i < count; i++)
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	return count;
+}
+
+static bool is_utf8(const char *text)
+{
+	int bytes = 1;
+	for (; *text && bytes > 0; text += bytes)
+		bytes = character_bytes(text);
+	return bytes > 0;
+}
+
+/* Latin-1 becomes UTF-8, in which a file of that name is found. */
+static tomos_status make_utf8(char **text, int64_t length)
+{
+	char *whole, *to;
+	if (is_utf8(*text))
+		return TOMOS_OK;
+	TRY(mem_zeroed(&whole, 2 * length + 1, 1, "the text of a file"));
+	to = whole;
+	for (int64_t i = 0; i < length; i++) {
+		unsigned char letter = (unsigned char)(*text)[i];
+		if (letter >= 0x80)
+			*to++ = (char)(0xc0 | letter >> 6);
+		*to++ = (char)(letter >= 0x80 ? 0x80 | (letter & 0x3f) : letter);
+	}
+	mem_free(*text);
+	*text = whole;
+	return TOMOS_OK;
+}
+
 /* ---- parsing ------------------------------------------------------------------------------ */
 
 static char *trim(char *text)
@@ -82,7 +126,7 @@ tomos_status keys_read(Keys *keys, const char *path)
 	for (int64_t i = 0; i < length; i++)
 		if (keys->text[i] == 0)
 			keys->text[i] = ' ';
-	tomos_status status = TOMOS_OK;
+	tomos_status status = make_utf8(&keys->text, length);
 	for (char *line = keys->text, *next; line && status == TOMOS_OK; line = next) {
 		next = strchr(line, '\n');
 		if (next)

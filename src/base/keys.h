@@ -18,9 +18,13 @@ typedef struct {
 /* A whole file with a zero after it; to be freed. */
 tomos_status text_read(char **text, int64_t *length, const char *path);
 
+/* Bytes of the UTF-8 character at `text`; 0: it is none. */
+int character_bytes(const char *text);
+
 /* The finite number at the beginning of a text, with a decimal point or comma in any locale. */
 bool text_number(const char *text, double *value);
 
+/* What is not UTF-8 is taken for Latin-1; the values are UTF-8, as names of files are. */
 tomos_status keys_read(Keys *keys, const char *path);
 void keys_free(Keys *keys);
 /* `names` are "a|b|c" in any case, `section` "" is any. The first value, or NULL. */

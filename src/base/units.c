@@ -33,6 +33,9 @@ static tomos_status parse(const char *what, const char *names, const Unit *units
 			*value = number * units[i].factor;
 			return TOMOS_OK;
 		}
+	if (*end == ',' && isdigit((unsigned char)end[1]))
+		return fail(TOMOS_BAD_VALUE, "'%s' is not %s: the decimal mark is a point, %.*s.%s",
+			text, what, (int)(end - text), text, end + 1);
 	return fail(TOMOS_BAD_VALUE, "'%s': the unit '%s' is not known for %s; it may be %s", text,
 		end, what, names);
 }

@@ -91,8 +91,9 @@ static tomos_status check_list(
 			(long long)count);
 	if (count != wanted && !(one && count == 1))
 		return fail(TOMOS_BAD_VALUE,
-			"%s has %lld values for %lld views; it takes %sone per view", name,
-			(long long)count, (long long)wanted, one ? "one, or " : "");
+			"%s has %lld values for %lld views; it takes %sone per view%s", name,
+			(long long)count, (long long)wanted, one ? "one, or " : "",
+			one && count == 2 ? " (the decimal mark is a point)" : "");
 	bool angles = strcmp(name, "angles") == 0;
 	double most = angles ? MOST_ANGLE : LARGEST, unit = angles ? DEGREES : 1;
 	for (int64_t i = 0; i < count; i++)

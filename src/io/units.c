@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/keys.h"
 #include "io/io.h"
 
 double unit_take(char unit[UNIT_NAME], const char *name)
@@ -26,17 +27,6 @@ double unit_take(char unit[UNIT_NAME], const char *name)
 	bool pixels = choice_index("pixels|voxel|voxels", name) >= 0;
 	unit_copy(unit, pixels ? "pixel" : name, strlen(pixels ? "pixel" : name));
 	return 1;
-}
-
-/* Bytes of the UTF-8 character at `text`; 0: it is none. */
-static int character_bytes(const char *text)
-{
-	const unsigned char *at = (const unsigned char *)text;
-	int count = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 0;
-	for (int i = 1; i < count; i++)
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-	return count;
 }
 
 bool unit_is_plain(const char *unit)

@@ -11,6 +11,7 @@
  * views beside: noise of the same view would be taken for what the pose does.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/vector3.h"
 #include "prep/plane_lines.h"
@@ -21,7 +22,12 @@ enum { LEAST_VIEWS = 8, COMPARED = 16 }; /* views that a view is compared with, 
 #define LEAST_APART (110 * M_PI / 180)
 #define MOST_APART (168 * M_PI / 180)
 enum { MANY_VIEWS = 100 }; /* of fewer, too few are: a slant was off by 11 standard errors */
-#define APART_STEP 3.5 /* pixels from plane to plane: more views instead of more planes of each */
+#define APART_STEP 1.5     /* pixels from plane to plane */
+/* Weights of neighbouring planes of two views, which are averaged: a Gaussian of 2 pixels. Unlike
+ * blur on the detectors, which is wider for parts of the object near the source, it is the same for
+ * both views. */
+enum { BESIDE = 3 };
+static const float beside_weights[BESIDE + 1] = {1, 0.7548F, 0.3247F, 0.0796F};
 /* A pair counts in the blocks of both views, and the noise of a view is in all of its pairs: the
  * scatter between blocks has half of it. */
 enum { SHARE = 4 };
@@ -176,72 +182,127 @@ static double tilt_for(const Planes *p, const Trace t[2], int change)
 	return own > 0 ? -both / own : 0;
 }
 
-static void add_sample(const Planes *p, Normal *at, const double value[2], double d[2][NORMAL_MOST])
+/* A plane in two views: its value in each, the second one NAN where a line is cut, and how their
+ * difference changes with the pose, from the views themselves and from those beside them. */
+typedef struct {
+	float value[2], by[2][NORMAL_MOST];
+} Sample;
+
+static void add_sample(const Planes *p, const Sample *s, Normal *at)
 {
-	double left = value[0] - value[1];
+	double left = (double)s->value[0] - (double)s->value[1];
 	at->squares += left * left;
-	at->energy += value[0] * value[0] + value[1] * value[1];
+	at->energy += (double)s->value[0] * (double)s->value[0] +
+		      (double)s->value[1] * (double)s->value[1];
 	for (int a = 0; a < NORMAL_MOST; a++) {
 		if (!(p->free >> a & 1))
 			continue;
-		at->g[a] += d[1][a] * left;
+		double own = (double)s->by[0][a], other = (double)s->by[1][a];
+		at->g[a] += other * left;
 		for (int b = 0; b < NORMAL_MOST; b++)
 			if (p->free >> b & 1)
-				at->h[a][b] += 0.5 * (d[0][a] * d[1][b] + d[1][a] * d[0][b]);
+				at->h[a][b] += 0.5 * (own * (double)s->by[1][b] +
+							     other * (double)s->by[0][b]);
 	}
 }
 
 /* False: it is beyond a detector, as are those further away. */
-static bool add_plane(
-	const Planes *p, const int64_t views[2], double tilt, double across, Normal *const at[2])
+static bool take_plane(
+	const Planes *p, const int64_t views[2], double tilt, double across, Sample *s)
 {
 	const Lines *l = p->lines;
 	const double *angles = l->coarse->orbit.angles;
-	double normal[2][3], value[2], change[2][CHANGES], beside[2][CHANGES];
-	double d[2][NORMAL_MOST];
+	double normal[2][3], value, change[2][CHANGES], beside[2][CHANGES];
 	Trace trace[2];
 	LinePlace place;
+	s->value[1] = NAN;
 	for (int k = 0; k < 2; k++) {
 		normal_at(l->sense * angles[views[k]], tilt, across, normal);
 		trace_of(p, normal[0], normal[1], &trace[k]);
 		LineState found = line_place(l, trace[k].angle, trace[k].offset, &place);
 		if (found == LINE_MEASURED)
-			found = plane_in(p, &trace[k], &place, views[k], &value[k], change[k]);
+			found = plane_in(p, &trace[k], &place, views[k], &value, change[k]);
 		if (found == LINE_MEASURED)
 			found = plane_beside(p, &trace[k], &place, views[k], beside[k]);
 		if (found != LINE_MEASURED)
 			return found == LINE_CUT;
+		s->value[k] = (float)value;
 	}
 	for (int a = 0; a < POSE_COUNT; a++) {
 		double c = tilt_for(p, trace, a);
-		d[0][a] =
-			change[0][a] - change[1][a] + c * (change[0][BY_TILT] - change[1][BY_TILT]);
-		d[1][a] =
-			beside[0][a] - beside[1][a] + c * (beside[0][BY_TILT] - beside[1][BY_TILT]);
+		s->by[0][a] = (float)(change[0][a] - change[1][a] +
+				      c * (change[0][BY_TILT] - change[1][BY_TILT]));
+		s->by[1][a] = (float)(beside[0][a] - beside[1][a] +
+				      c * (beside[0][BY_TILT] - beside[1][BY_TILT]));
 	}
-	for (int k = 0; k < 2; k++)
-		add_sample(p, at[k], value, d);
 	return true;
 }
 
+/* The average of a plane and `aside` of those on either side; false: one of them is cut. */
+static bool average_planes(const Sample *middle, int aside, Sample *out)
+{
+	enum { FLOATS = sizeof(Sample) / sizeof(float) };
+	float sum = 0, *to = (float *)out;
+	memset(out, 0, sizeof *out);
+	for (int k = -aside; k <= aside; k++) {
+		const float *from = (const float *)&middle[k], w = beside_weights[abs(k)];
+		if (isnan(middle[k].value[1])) /* the value that is taken last */
+			return false;
+		sum += w;
+		for (int i = 0; i < FLOATS; i++)
+			to[i] += w * from[i];
+	}
+	for (int i = 0; i < FLOATS; i++)
+		to[i] /= sum;
+	return true;
+}
+
+/* Planes that may be in the scratch of a thread: lines of a detector, and twice as many. */
+static int64_t most_planes(const Orbit *o)
+{
+	return 4 * (o->columns + o->rows);
+}
+
 /* Planes through the sources of two views, by steps that move lines by about a pixel, or
- * APART_STEP. */
-static void add_pair(const Planes *p, int64_t i, int64_t j, Normal *blocks)
+ * APART_STEP: to planes[first] and up to planes[end], in their order. */
+static void take_pair(const Planes *p, const int64_t views[2], Sample *planes, int64_t range[2])
 {
 	const Orbit *o = &p->lines->coarse->orbit;
-	double first = p->lines->sense * o->angles[i], second = p->lines->sense * o->angles[j];
+	double first = p->lines->sense * o->angles[views[0]];
+	double second = p->lines->sense * o->angles[views[1]];
 	double apart = fabs(remainder(second - first, 2 * M_PI));
 	double across = 0.5 * (first + second) + 0.5 * M_PI; /* perpendicular to the baseline */
 	double half = 0.5 * (double)max64(o->columns, o->rows), pixels = p->apart ? APART_STEP : 1;
 	double step = pixels / (p->lines->detector.far * fabs(cos(0.5 * apart)) +
 				       half * fabs(sin(0.5 * apart)));
-	const int64_t views[2] = {i, j};
+	int64_t middle = most_planes(o) / 2;
+	range[0] = range[1] = middle;
+	for (int64_t i = middle; i < 2 * middle; i++, range[1]++) {
+		double tilt = step * ((double)(i - middle) + 0.5);
+		if (!(tilt < 0.5 * M_PI) || !take_plane(p, views, tilt, across, &planes[i]))
+			break;
+	}
+	for (int64_t i = middle - 1; i >= 0; i--, range[0]--) {
+		double tilt = step * ((double)(i - middle) + 0.5);
+		if (!(tilt > -0.5 * M_PI) || !take_plane(p, views, tilt, across, &planes[i]))
+			break;
+	}
+}
+
+static void add_pair(const Planes *p, int64_t i, int64_t j, Sample *planes, Normal *blocks)
+{
+	int64_t views = p->lines->coarse->orbit.views, range[2];
+	int aside = p->apart ? BESIDE : 0;
 	Normal *const at[2] = {
-		&blocks[i * NORMAL_BLOCKS / o->views], &blocks[j * NORMAL_BLOCKS / o->views]};
-	for (int side = -1; side <= 1; side += 2)
-		for (double tilt = 0.5 * step; tilt < 0.5 * M_PI; tilt += step)
-			if (!add_plane(p, views, side * tilt, across, at))
-				break;
+		&blocks[i * NORMAL_BLOCKS / views], &blocks[j * NORMAL_BLOCKS / views]};
+	Sample average;
+	take_pair(p, (const int64_t[]){i, j}, planes, range);
+	for (int64_t k = range[0] + aside; k < range[1] - aside; k++) {
+		if (!average_planes(&planes[k], aside, &average))
+			continue;
+		add_sample(p, &average, at[0]);
+		add_sample(p, &average, at[1]);
+	}
 }
 
 static bool is_compared(const Planes *p, int64_t i, int64_t j)
@@ -256,11 +317,10 @@ static void take_planes(const void *user, int64_t view, float *scratch)
 	const Planes *p = user;
 	int64_t views = p->lines->coarse->orbit.views;
 	int64_t stride = p->apart ? 1 : max64(views / COMPARED, 1);
-	(void)scratch;
 	memset(p->blocks[view], 0, sizeof p->blocks[view]);
 	for (int64_t j = view + stride; j < views; j += stride)
 		if (is_compared(p, view, j))
-			add_pair(p, view, j, p->blocks[view]);
+			add_pair(p, view, j, (Sample *)scratch, p->blocks[view]);
 }
 
 static void sum_blocks(const Planes *p, Normal out[NORMAL_BLOCKS])
@@ -277,7 +337,8 @@ static tomos_status take_step(Planes *p, const double pose[POSE_COUNT], PoseStep
 	Normal blocks[NORMAL_BLOCKS];
 	for (int k = 0; k < POSE_COUNT; k++)
 		detector_moves(o, pose, k, &p->moves[k]);
-	TRY(pieces_each(o->views, 1, take_planes, p));
+	int64_t floats = most_planes(o) * (int64_t)(sizeof(Sample) / sizeof(float));
+	TRY(pieces_each(o->views, floats, take_planes, p));
 	sum_blocks(p, blocks);
 	unsigned free = p->free, slant = free & 1u << POSE_SLANT;
 	result->solved = normal_solve(blocks, free, result->step, result->covariance);

@@ -27,6 +27,30 @@ tomos_status pose_views(tomos_geometry **scan, const Orbit *orbit, const tomos_p
 	return orbit_geometry(scan, orbit, pose, found->reversed);
 }
 
+tomos_status pose_unknown(const tomos_axis_options *options, unsigned *bits)
+{
+	static const char *const names[POSE_COUNT] = {
+		"axis", "axis-row", "roll", "slant", "swivel", "source-detector"};
+	tomos_axis_options o = tomos_axis_defaults();
+	TRY(options_take(&o, options, "axis"));
+	const char *at = o.unknown ? o.unknown : "";
+	*bits = at[0] ? 1u << POSE_AXIS : POSE_ALL;
+	for (size_t length; *at; at += length + (at[length] == ',')) {
+		int k = 0;
+		length = strcspn(at, ",");
+		while (k < POSE_COUNT &&
+			(strlen(names[k]) != length || strncmp(names[k], at, length) != 0))
+			k++;
+		if (k == POSE_COUNT)
+			return fail(TOMOS_BAD_VALUE,
+				"unknown '%.*s' is not a value of the pose: axis-row, roll, slant, "
+				"swivel or source-detector",
+				(int)length, at);
+		*bits |= 1u << k;
+	}
+	return TOMOS_OK;
+}
+
 static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const tomos_array *given,
 	const tomos_axis_options *options, const tomos_progress *progress, tomos_pose *pose)
 {
@@ -37,6 +61,7 @@ static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const to
 	unsigned kept;
 	PoseProblem p = {.orbit = orbit, .band = &band, .backend = backend, .progress = progress};
 	tomos_status status;
+	TRY(pose_unknown(options, &p.unknown));
 	TRY(constant_repair(&data, &repaired, &constant));
 	band = data;
 	if (orbit->rows > 1 && orbit->kind == TOMOS_POINT) {

@@ -57,9 +57,13 @@ typedef struct {
 	const tomos_array *band;
 	int64_t row;
 	const Coarse *coarse; /* [COARSE_COUNT] */
+	unsigned unknown;     /* bits of the values that are looked for; the others are held */
 	tomos_backend *backend;
 	const tomos_progress *progress;
 } PoseProblem;
+/* The bits of PoseProblem.unknown, from the option of this name. */
+enum { POSE_ALL = (1 << POSE_COUNT) - 1 };
+tomos_status pose_unknown(const tomos_axis_options *options, unsigned *bits);
 /* kept: bits of the values that are as given because the scan agrees with them. */
 tomos_status pose_find(
 	const PoseProblem *p, const tomos_axis_options *options, tomos_pose *pose, unsigned *kept);

@@ -16,6 +16,9 @@
 /* Of a pose that is taken: it has to lower one of the residuals. */
 #define BETTER 0.995
 #define CLEARLY 0.9 /* of all rows, in which case pairs in another row are not compared */
+/* Of pairs, and of all rows that may then be worse: of a wide object, other planes count. */
+#define HALVED 0.5
+#define WORSE_HALVED 1.1
 /* Residuals of projections that agree but for rounding, or that see nothing to compare. */
 #define AGREEING 1e-5
 #define NOTHING 0.5 /* of pairs that have nothing in common, */
@@ -78,8 +81,8 @@ static bool keep_given(Search *s)
 			s->beyond |= isnan(error) ? 0 : 1u << k;
 			off = error = NAN;
 		}
-		bool by_pairs = k == POSE_SWIVEL || (k == POSE_SCALE && !s->far) ||
-				(k == POSE_ROLL && !s->planes);
+		bool by_pairs =
+			k == POSE_ROLL ? !s->planes : k >= POSE_SWIVEL && !(s->by_planes >> k & 1);
 		if (off > (s->few && by_pairs ? SURELY_FEW : SURELY) * error) {
 			all = false;
 			continue;
@@ -115,8 +118,9 @@ static bool is_better(const Search *s, const Search *given, const Contradiction 
 		return true;
 	if (nominal->pairs < AGREEING || found->pairs < AGREEING)
 		return false;
+	bool halved = found->pairs < HALVED * nominal->pairs;
 	return found->pairs <= (other_row ? WORSE_ROW : WORSE) * nominal->pairs &&
-	       found->rows <= WORSE * nominal->rows &&
+	       found->rows <= (halved ? WORSE_HALVED : WORSE) * nominal->rows &&
 	       (lower || found->pairs < BETTER * nominal->pairs);
 }
 
@@ -124,7 +128,8 @@ static bool is_better(const Search *s, const Search *given, const Contradiction 
  * what pairs contradict that agreed before. */
 static void enlarge_errors(Search *s, const Search *given)
 {
-	double by = isnan(s->error[POSE_SWIVEL]) ? WITHOUT_SWIVEL : 1;
+	bool without = isnan(s->error[POSE_SWIVEL]) && is_unknown(s, POSE_SWIVEL);
+	double by = without ? WITHOUT_SWIVEL : 1;
 	by *= given->agree && !s->agree ? AGAINST_PAIRS : 1;
 	for (int k = 0; k < POSE_COUNT && s->planes; k++)
 		s->error[k] *= by;

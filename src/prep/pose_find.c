@@ -108,6 +108,16 @@ static double *pairs_row(Search *s)
 	return likely ? &s->likely : &s->pose[POSE_ROW];
 }
 
+/* Those of the values of pairs in `free` that are looked for. */
+static unsigned unknown_pairs(const Search *s, unsigned free)
+{
+	static const int values[PAIR_COUNT] = {POSE_AXIS, POSE_SWIVEL, POSE_SCALE, POSE_ROLL};
+	for (int k = 0; k < PAIR_COUNT; k++)
+		if (!is_unknown(s, values[k]))
+			free &= ~(1u << k);
+	return free;
+}
+
 tomos_status fit_midplane(Search *s, unsigned free, double *residual)
 {
 	const PoseProblem *p = s->problem;
@@ -116,6 +126,7 @@ tomos_status fit_midplane(Search *s, unsigned free, double *residual)
 	Opposite pairs;
 	PairFit fit = {.apart = HUGE_VAL};
 	Line line;
+	free = unknown_pairs(s, free);
 	axis_midplane(o, s->pose, &line);
 	line.row += *pairs_row(s) - s->pose[POSE_ROW] - (double)p->row;
 	if (p->band->shape[1] == 1)
@@ -155,8 +166,8 @@ static tomos_status step_rows(const Search *s, int value, double aside, PoseStep
 	double pose[POSE_COUNT];
 	coarse_pose(c, s->pose, pose);
 	pose[value] += aside;
-	return pose_step(
-		c, s->problem->backend, pose, s->reversed, 1u << POSE_ROW | 1u << POSE_ROLL, step);
+	unsigned free = s->problem->unknown & (1u << POSE_ROW | 1u << POSE_ROLL);
+	return pose_step(c, s->problem->backend, pose, s->reversed, free, step);
 }
 
 /* moved: by how much, in pixels of the scan. True: further than one step may lead. */
@@ -193,11 +204,15 @@ static tomos_status fit_likely(Search *s)
 	return TOMOS_OK;
 }
 
-/* The part of the way that a step from beside a value leads back; 0: there is none. */
+/* The part of the way that a step from beside a value leads back; 0: there is none, 1: the value is
+ * known. */
 static tomos_status rows_answer(
 	const Search *s, int value, double aside, const PoseStep *here, double *answer)
 {
 	PoseStep beside;
+	*answer = 1;
+	if (!is_unknown(s, value))
+		return TOMOS_OK;
 	TRY(step_rows(s, value, aside, &beside));
 	*answer = beside.solved ? (here->step[value] - beside.step[value]) / aside : 0;
 	return TOMOS_OK;
@@ -226,12 +241,14 @@ static tomos_status find_midplane(Search *s)
 		return TOMOS_OK;
 	take_rows(s, &step, moved); /* also what is left of the way, at most */
 	s->tilted = true;
-	s->error[POSE_ROLL] = hypot(moved[POSE_ROLL],
-		hypot(deviation(step.covariance[POSE_ROLL][POSE_ROLL]), COMMON_REST_ROLL / edge));
+	if (is_unknown(s, POSE_ROLL))
+		s->error[POSE_ROLL] = hypot(
+			moved[POSE_ROLL], hypot(deviation(step.covariance[POSE_ROLL][POSE_ROLL]),
+						  COMMON_REST_ROLL / edge));
 	s->error[POSE_ROW] = hypot(moved[POSE_ROW],
 		bin * hypot(deviation(step.covariance[POSE_ROW][POSE_ROW]), COMMON_REST) /
 			fmin(answer, 1));
-	if (answer > LEAST_ANSWER && !step.cut)
+	if (is_unknown(s, POSE_ROW) && answer > LEAST_ANSWER && !step.cut)
 		return TOMOS_OK;
 	s->pose[POSE_ROW] = s->problem->orbit->pose[POSE_ROW];
 	s->error[POSE_ROW] = NAN;
@@ -249,6 +266,8 @@ static tomos_status doubt_row(Search *s, unsigned *free)
 	static const double loose[] = {HUGE_VAL, LOOSE_ANGLE, LOOSE_ANGLE, LOOSE_SCALE};
 	const Orbit *o = s->problem->orbit;
 	double row = s->error[POSE_ROW], far[POSE_COUNT] = {0}, residual;
+	if (!is_unknown(s, POSE_ROW))
+		return TOMOS_OK;
 	for (int side = -1; side <= 1; side += 2) {
 		Search other = *s;
 		*pairs_row(&other) += side * (isnan(row) ? DOUBT * (double)o->rows : row);
@@ -276,7 +295,8 @@ static tomos_status doubt_row(Search *s, unsigned *free)
 /* The roll that is known better, of pairs and of all rows; pairs are fitted again on its line. */
 static tomos_status choose_roll(Search *s, const Search *rows, unsigned *free)
 {
-	if (!rows->tilted || s->error[POSE_ROLL] < rows->error[POSE_ROLL])
+	if (!rows->tilted || !is_unknown(s, POSE_ROLL) ||
+		s->error[POSE_ROLL] < rows->error[POSE_ROLL])
 		return TOMOS_OK;
 	s->pose[POSE_ROLL] = rows->pose[POSE_ROLL];
 	*free &= ~(1u << PAIR_SLOPE);
@@ -288,12 +308,12 @@ static tomos_status choose_roll(Search *s, const Search *rows, unsigned *free)
 static tomos_status refine_pairs(Search *s)
 {
 	const Search rows = *s;
-	unsigned free = FAN_VALUES | 1u << PAIR_SLOPE;
+	unsigned free = unknown_pairs(s, FAN_VALUES | 1u << PAIR_SLOPE);
 	double error[POSE_COUNT];
 	for (int round = 0; round < ROUNDS; round++)
 		TRY(fit_midplane(s, free, &s->after));
 	if (s->after > POOR) { /* they are not much alike */
-		free = 1u << PAIR_AXIS | 1u << PAIR_SLOPE;
+		free = unknown_pairs(s, 1u << PAIR_AXIS | 1u << PAIR_SLOPE);
 		TRY(fit_midplane(s, free, &s->after));
 	}
 	TRY(choose_roll(s, &rows, &free));
@@ -306,7 +326,8 @@ static tomos_status refine_pairs(Search *s)
 
 static tomos_status refine(Search *s)
 {
-	if (s->problem->coarse && pose_offset(s->problem->orbit, s->pose[POSE_AXIS]))
+	bool offset = pose_offset(s->problem->orbit, s->pose[POSE_AXIS]);
+	if (s->problem->coarse && offset && is_unknown(s, POSE_ROW))
 		TRY(likely_row(s));
 	TRY(fit_likely(s));
 	s->before = s->after;
@@ -372,7 +393,7 @@ tomos_status pose_find(
 	for (int k = 0; k < POSE_COUNT; k++) {
 		double unit = k == POSE_SCALE ? detector : 1;
 		pose->value[k] = unit * s.pose[k];
-		pose->error[k] = unit * s.error[k];
+		pose->error[k] = p->unknown >> k & 1 ? unit * s.error[k] : 0;
 	}
 	return TOMOS_OK;
 }

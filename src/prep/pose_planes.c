@@ -8,29 +8,33 @@
 #define COMMON_PLANES 0.01 /* averaged pixels: error of what planes give */
 #define COMMON_SLANT 0.0015
 #define COMMON_SLANT_SHORT 0.003 /* of scans other than full turns */
-#define COMMON_SCALE 160         /* divided by the square of the number of averaged columns */
-#define COMMON_ROW_SHORT 0.6     /* rows, of scans other than full turns */
+#define COMMON_SWIVEL 0.001
+#define WITHOUT_SLANT 3      /* factor of errors of swivel and scale where the slant may be wrong */
+#define COMMON_SCALE 250     /* divided by the square of the number of averaged columns */
+#define COMMON_ROW_SHORT 0.6 /* rows, of scans other than full turns */
 
-enum { MOST_STEPS = 12 };
+enum { MOST_STEPS = 12, FAR_STEPS = 3 };
+enum { SWIVEL_COLUMNS = 100 }; /* planes of fewer do not show the swivel */
 enum { LINES = 1u << POSE_AXIS | 1u << POSE_ROW | 1u << POSE_ROLL };
 
 /* Standard errors of what a step has given, in pixels of the scan; values that it does not
  * determine are as given. */
 static void plane_errors(Search *s, const Coarse *c, const PoseStep *step)
 {
-	static const int values[] = {POSE_AXIS, POSE_ROW, POSE_ROLL, POSE_SLANT, POSE_SCALE};
 	double bin = (double)c->bin, n = (double)c->orbit.columns;
-	const double unit[] = {bin, bin, 1, 1, 1};
-	const double common[] = {bin * COMMON_PLANES,
+	const double common[POSE_COUNT] = {bin * COMMON_PLANES,
 		s->few ? COMMON_ROW_SHORT : 10 * bin * COMMON_PLANES, 4 * COMMON_PLANES / n,
-		s->few ? COMMON_SLANT_SHORT : COMMON_SLANT, COMMON_SCALE / (n * n)};
-	for (int i = 0; i < COUNT(values); i++) {
-		int k = values[i];
-		double variance = step->covariance[k][k];
-		if (k == POSE_SCALE && !s->far)
+		s->few ? COMMON_SLANT_SHORT : COMMON_SLANT, COMMON_SWIVEL, COMMON_SCALE / (n * n)};
+	for (int k = 0; k < POSE_COUNT; k++) {
+		double by = deviation(step->covariance[k][k]);
+		bool loose = (k == POSE_SWIVEL && by > LOOSE_ANGLE) ||
+			     (k == POSE_SCALE && by > LOOSE_SCALE);
+		if (k >= POSE_SWIVEL && !(s->by_planes >> k & 1))
 			continue;
-		s->error[k] = hypot(unit[i] * deviation(variance), common[i]);
-		if (variance > 0 && !(k == POSE_SCALE && s->error[k] > LOOSE_SCALE))
+		s->error[k] = hypot(k <= POSE_ROW ? bin * by : by, common[k]);
+		if (k >= POSE_SWIVEL && isnan(s->error[POSE_SLANT]) && is_unknown(s, POSE_SLANT))
+			s->error[k] *= WITHOUT_SLANT;
+		if (by > 0 && !loose)
 			continue;
 		s->error[k] = NAN;
 		s->pose[k] = s->problem->orbit->pose[k];
@@ -38,16 +42,22 @@ static void plane_errors(Search *s, const Coarse *c, const PoseStep *step)
 }
 
 /* Whether a step from beside the row leads back. Where what planes differ by is noise, or errors of
- * the samples, steps are far too short, and so are their standard errors. */
+ * the samples, steps are far too short, and so are their standard errors. A row that is known has
+ * to come back as well, and to be determined: other values are not where it is not. */
 static tomos_status row_answers(const Search *s, const Coarse *c, const double pose[POSE_COUNT],
-	unsigned free, const PoseStep *here, bool *answers)
+	unsigned free, const PoseStep *given, bool *answers)
 {
 	double beside[POSE_COUNT], aside = ASIDE * (double)c->orbit.columns;
-	PoseStep step = {.solved = false};
+	PoseStep step = {.solved = false}, here = *given;
 	memcpy(beside, pose, sizeof beside);
 	beside[POSE_ROW] += aside;
+	free |= 1u << POSE_ROW;
+	if (!is_unknown(s, POSE_ROW))
+		TRY(epipolar_step(c, pose, s->reversed, free, &here));
 	TRY(epipolar_step(c, beside, s->reversed, free, &step));
-	*answers = step.solved && here->step[POSE_ROW] - step.step[POSE_ROW] > LEAST_ANSWER * aside;
+	double error = (double)c->bin * deviation(here.covariance[POSE_ROW][POSE_ROW]);
+	*answers = step.solved && here.solved && error < LOOSE_ROW &&
+		   here.step[POSE_ROW] - step.step[POSE_ROW] > LEAST_ANSWER * aside;
 	return TOMOS_OK;
 }
 
@@ -90,7 +100,12 @@ static tomos_status fit_planes(Search *s, int scan, unsigned free, int steps)
 		return TOMOS_OK;
 	fine_pose(c, pose, s->pose);
 	plane_errors(s, c, &step);
-	s->planes = scan == COARSE_REST || s->error[POSE_ROW] < LOOSE_ROW;
+	for (int k = POSE_ROW; k <= POSE_ROLL && scan == COARSE_FINE; k++) {
+		double unit = k == POSE_ROW ? (double)c->bin : 1; /* steps may be too short */
+		s->error[k] = hypot(s->error[k], unit * (pose[k] - start[k]));
+	}
+	s->planes =
+		scan == COARSE_REST || !is_unknown(s, POSE_ROW) || s->error[POSE_ROW] < LOOSE_ROW;
 	return TOMOS_OK;
 }
 
@@ -101,14 +116,19 @@ static tomos_status fit_fan(Search *s)
 	static const int values[] = {POSE_SWIVEL, POSE_SCALE}, pairs[] = {PAIR_SWIVEL, PAIR_SCALE};
 	static const double loose[] = {LOOSE_ANGLE, LOOSE_SCALE};
 	double error[POSE_COUNT];
-	unsigned asked = s->far ? FAN_VALUES & ~(1u << PAIR_SCALE) : FAN_VALUES, free = asked;
+	unsigned asked = FAN_VALUES, free;
+	for (int i = 0; i < 2; i++)
+		if (!is_unknown(s, values[i]) || s->by_planes >> values[i] & 1)
+			asked &= ~(1u << pairs[i]);
+	free = asked;
+	bool slanted = isnan(s->error[POSE_SLANT]) && is_unknown(s, POSE_SLANT);
 	memcpy(error, s->error, sizeof error);
 	TRY(fit_midplane(s, free, &s->after));
 	for (int i = 0; i < 2; i++) {
 		int k = values[i];
 		if (!(asked >> pairs[i] & 1))
 			continue;
-		error[k] = s->error[k] * (isnan(error[POSE_SLANT]) ? 2 : 1);
+		error[k] = s->error[k] * (slanted ? 2 : 1);
 		if (error[k] < loose[i])
 			continue;
 		s->pose[k] = s->problem->orbit->pose[k];
@@ -122,25 +142,67 @@ static tomos_status fit_fan(Search *s)
 	return TOMOS_OK;
 }
 
+/* Row, roll and slant from planes of the averaged scan, and what pairs do not determine of swivel
+ * and scale as far as planes do. */
+static tomos_status fit_scan(Search *s, int scan)
+{
+	static const int steps[COARSE_COUNT] = {3, 1, 1};
+	unsigned by, loose = 0, more = scan > COARSE_REST ? 1u << POSE_SLANT : 0;
+	bool many = s->problem->coarse[scan].orbit.columns >= SWIVEL_COLUMNS;
+	for (int k = many ? POSE_SWIVEL : POSE_SCALE; k <= POSE_SCALE && scan > COARSE_REST; k++)
+		if (is_unknown(s, k) && isnan(s->error[k]))
+			s->by_planes |= 1u << k;
+	const Search start = *s;
+	do {
+		by = start.by_planes & ~loose;
+		*s = start;
+		s->by_planes = by;
+		bool far = scan == COARSE_PLANES && by >> POSE_SWIVEL & 1;
+		TRY(fit_planes(s, scan, (LINES | more | by) & s->problem->unknown,
+			far ? FAR_STEPS : steps[scan]));
+		for (int k = POSE_SWIVEL; k <= POSE_SCALE; k++)
+			if (s->planes && by >> k & 1 && isnan(s->error[k]))
+				loose |= 1u << k;
+	} while (by & loose);
+	return TOMOS_OK;
+}
+
+/* A swivel from pairs that is beyond all reach is none. */
+static void forget_wrong(Search *s)
+{
+	const double *given = s->problem->orbit->pose;
+	if (fabs(s->pose[POSE_SWIVEL] - given[POSE_SWIVEL]) > MOST_ANGLE) {
+		s->pose[POSE_SWIVEL] = given[POSE_SWIVEL];
+		s->error[POSE_SWIVEL] = NAN;
+	}
+}
+
 /* Row, roll and slant from planes; swivel and scale from pairs, and the axis from what gives it
  * better. From few pixels to many: what few of them give is off by more than noise is. */
 tomos_status refine_planes(Search *s)
 {
-	static const int steps[COARSE_COUNT] = {3, 1, 1};
+	static const int rounds[COARSE_COUNT] = {1, 4, 1};
 	Search planes = *s, before = *s;
+	double moved = 0; /* swivel from pairs and roll from planes follow each other */
+	forget_wrong(s);
 	for (int scan = 0; scan < COARSE_COUNT; scan++) {
-		unsigned more = scan > COARSE_REST ? 1u << POSE_SLANT : 0;
-		s->far = scan > COARSE_REST && (s->far || isnan(s->error[POSE_SCALE]));
-		more |= s->far ? 1u << POSE_SCALE : 0;
-		TRY(fit_planes(s, scan, LINES | more, steps[scan]));
-		if (!s->planes) {
-			*s = before;
-			return TOMOS_OK;
+		for (int i = 0; i < rounds[scan]; i++) {
+			double swivel = s->pose[POSE_SWIVEL];
+			TRY(fit_scan(s, scan));
+			if (!s->planes) {
+				*s = before;
+				return TOMOS_OK;
+			}
+			planes = *s;
+			TRY(fit_fan(s));
+			moved = s->pose[POSE_SWIVEL] - swivel;
+			if (!(fabs(moved) > s->error[POSE_SWIVEL]))
+				break;
 		}
-		planes = *s;
-		TRY(fit_fan(s));
 		TRY(search_report(s, scan + 1));
 	}
+	if (!(s->by_planes >> POSE_SWIVEL & 1))
+		s->error[POSE_SWIVEL] = hypot(s->error[POSE_SWIVEL], moved);
 	for (int k = POSE_AXIS; k <= POSE_SLANT; k++)
 		if (k != POSE_AXIS || !(s->error[k] < planes.error[k])) {
 			s->pose[k] = planes.pose[k];

@@ -35,11 +35,17 @@ typedef struct {
 	double apart; /* their difference as a shift, in columns */
 	bool better;  /* the scan prefers what was found to what was given */
 	bool doubt;   /* the search for the axis, from which all begins, was not certain of it */
-	bool far;     /* planes give the distance of the detector, which pairs do not determine */
+	unsigned by_planes;   /* bits of swivel and distance where planes give them: pairs do not */
 	double before, after; /* residuals of pairs */
 	unsigned kept;        /* values that are as given, and agree with the scan */
 	unsigned beyond; /* values that are as given, and further off than the search reaches */
 } Search;
+
+/* Whether a value is looked for: otherwise it is known, and stays as given. */
+static inline bool is_unknown(const Search *s, int value)
+{
+	return s->problem->unknown >> value & 1;
+}
 
 static inline double deviation(double variance)
 {

@@ -5,12 +5,24 @@
 
 tomos_status axis_warn_contradicted(tomos_prepared *p)
 {
+	if (p->by_reverse)
+		return mem_printf(&p->warning,
+			"opposite rays agree only without the option 'reverse', which is kept: the "
+			"volume will be blurred");
 	return mem_printf(&p->warning,
 		"opposite rays agree only if the rotation is the reverse of that of '%s', "
 		"which is kept: the volume will be blurred; the option "
 		"'direction' auto negates the angles, and the option 'flip' columns mirrors the "
 		"frames",
 		p->scan->path);
+}
+
+tomos_status axis_warn_elsewhere(tomos_prepared *p, double column)
+{
+	return mem_printf(&p->warning,
+		"opposite rays agree best with the axis at column %.2f; '%s' says %.2f, which is "
+		"kept: the volume may be blurred; the option 'axis' %.2f takes the other one",
+		column, p->scan->path, p->scan->setup.axis, column);
 }
 
 /* What to do about a result that is not certain. */

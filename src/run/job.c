@@ -154,6 +154,36 @@ static tomos_status check_axis(
 	return why[0] && !job->axis_later ? reject_given(others, GIVEN_AXIS, false, why) : TOMOS_OK;
 }
 
+/* What an option is where it is not given stands for what the scanner's file says, also if it is
+ * given. */
+static tomos_status check_setup(
+	const tomos_job *job, const tomos_scan *file, const uint64_t given[3])
+{
+	const ScanSetup *s = &file->setup;
+	tomos_scan_options scan = tomos_scan_defaults();
+	TRY(options_take(&scan, job->geometry, "scan"));
+	const struct {
+		const char *name;
+		double option, file;
+	} tilts[] = {{"roll", scan.roll, s->roll}, {"slant", scan.slant, s->slant},
+		{"swivel", scan.swivel, s->swivel}};
+	if (!s->geometry)
+		return TOMOS_OK;
+	if (is_given(given, GIVEN_SCAN, "geometry") && strcmp(scan.geometry, "parallel") == 0 &&
+		strcmp(s->geometry, "parallel") != 0)
+		return fail(TOMOS_BAD_VALUE,
+			"the option 'geometry' parallel has no effect: '%s' is a scan of a %s beam",
+			file->path, s->geometry);
+	for (int i = 0; i < COUNT(tilts); i++)
+		if (is_given(given, GIVEN_SCAN, tilts[i].name) && tilts[i].option == 0 &&
+			tilts[i].file != 0)
+			return fail(TOMOS_BAD_VALUE,
+				"the option '%s' 0 has no effect: '%s' says another one; 1e-6 is "
+				"as good as none",
+				tilts[i].name, file->path);
+	return TOMOS_OK;
+}
+
 /* 0 stands for what the file says, unless it is given. */
 static tomos_status check_pixel(const tomos_job *job, const uint64_t given[3])
 {
@@ -179,8 +209,10 @@ tomos_status tomos_job_check(const tomos_job *given_job, const tomos_scan *scan,
 		snprintf(why, sizeof why, "the views are those of %.400s", views);
 	else if (scan->geometry)
 		snprintf(why, sizeof why, "'%.400s' has a geometry of its own", scan->path);
-	else
+	else {
+		TRY(check_setup(&job, scan, given));
 		return check_axis(&job, scan, given);
+	}
 	return check_views(&job, given, why);
 }
 

@@ -3,12 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 #include "prep/axis.h"
-#include "prep/orbit.h"
+#include "prep/pose.h"
 #include "run/run.h"
 
 enum { AXIS_ROWS = 4 }; /* rows around the middle that are used to search for the axis */
 #define CONE_ROWS 0.03  /* of the columns: rows around the midplane of a cone beam */
 #define UNSURE 0.1      /* confidence */
+#define MOST_COLUMNS 1  /* between the axis that a file says and the one that rays say, */
+#define MOST_ERRORS 5   /* and in standard errors of the latter */
 #define CONSTANT 1e-5   /* of the largest value: rows that vary less are the same everywhere */
 #define ROUNDING 1e-6   /* of line integrals made of counts */
 #define MOST_FLOATS ((int64_t)64 << 20)
@@ -377,21 +379,34 @@ static tomos_status find_axis(tomos_prepared *p, const tomos_progress *progress)
 static tomos_status take_options(tomos_prepared *p, const tomos_job *job)
 {
 	const ScanSetup *setup = &p->scan->setup;
-	bool user = (job->geometry && job->geometry->reverse) || job->views || p->scan->geometry;
+	bool user = job->views || p->scan->geometry;
+	bool reverse = job->geometry && job->geometry->reverse;
 	p->axis = tomos_axis_defaults();
 	TRY(options_take(&p->axis, job->axis, "axis"));
 	if (p->axis.axis_range_count == 2)
 		memcpy(p->axis_range, p->axis.axis_range, sizeof p->axis_range);
+	TRY(pose_unknown(&p->axis, &p->unknown));
+	p->axis.unknown = "";
 	bool checks = strcmp(p->axis.direction, "check") == 0;
 	if (checks && user)
 		p->axis.direction = "given";
-	p->keeps_direction = checks && !user && setup->geometry && setup->direction_known;
+	p->keeps_direction =
+		checks && !user && (reverse || (setup->geometry && setup->direction_known));
+	p->by_reverse = reverse;
 	return TOMOS_OK;
 }
 
-/* The axis is given: the rays decide the direction alone. open: the scanner's file leaves it so;
- * else angles are kept where rays are not sure, or none is measured from both sides. */
-static tomos_status find_direction(tomos_prepared *p, bool open, const tomos_progress *progress)
+static bool is_elsewhere(const tomos_axis *found, double column)
+{
+	double apart = fabs(found->column - column);
+	return apart > MOST_COLUMNS && apart > MOST_ERRORS * found->error;
+}
+
+/* The axis is given: the rays decide the direction alone. Angles are kept where no ray is measured
+ * from both sides, and where rays are not sure, unless it is open: the scanner's file leaves it
+ * so. */
+static tomos_status find_direction(
+	tomos_prepared *p, bool open, bool of_file, const tomos_progress *progress)
 {
 	tomos_axis axis = {.bytes = sizeof axis};
 	int64_t row, rows;
@@ -401,7 +416,7 @@ static tomos_status find_direction(tomos_prepared *p, bool open, const tomos_pro
 	orbit_free(&given);
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
-	if (!open && (status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED))
+	if (status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED)
 		return strcmp(p->axis.direction, "auto") == 0 ? axis_say_no_direction(p) : TOMOS_OK;
 	TRY(status);
 	bool sure = axis.confidence >= UNSURE;
@@ -409,6 +424,8 @@ static tomos_status find_direction(tomos_prepared *p, bool open, const tomos_pro
 	p->searched.bytes = 0;
 	if (axis.contradicted)
 		return axis_warn_contradicted(p);
+	if (of_file && sure && is_elsewhere(&axis, prepared_column(p, column)))
+		TRY(axis_warn_elsewhere(p, axis.column));
 	if (!open && !(sure && axis.reversed))
 		return TOMOS_OK;
 	if (!sure)
@@ -430,7 +447,8 @@ static tomos_status known_axis(tomos_prepared *p, const tomos_job *job, bool sai
 	if (!said)
 		return find_axis(p, progress);
 	if (point && strcmp(p->axis.direction, "given") != 0) {
-		TRY(find_direction(p, setup->geometry && !setup->direction_known, progress));
+		bool open = setup->geometry && !setup->direction_known && !p->keeps_direction;
+		TRY(find_direction(p, open, of_file, progress));
 		p->decided = p->note != NULL;
 	}
 	return of_file ? axis_say_of_file(p) : TOMOS_OK;

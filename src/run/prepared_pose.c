@@ -58,7 +58,8 @@ static tomos_status find_pose(tomos_prepared *p, tomos_backend *backend, const O
 {
 	Coarse coarse[COARSE_COUNT] = {{.bin = 0}};
 	tomos_array band = {.data = NULL};
-	PoseProblem problem = {.orbit = orbit, .band = &band, .backend = backend};
+	PoseProblem problem = {
+		.orbit = orbit, .band = &band, .unknown = p->unknown, .backend = backend};
 	tomos_axis_options o = p->axis;
 	double range[2];
 	int64_t rows = orbit->rows;

@@ -32,12 +32,14 @@ struct tomos_prepared {
 	bool find_scatter, find_hardening;
 	double hardening[HARDENING_TERMS]; /* found, in `prep` */
 	char *found;                       /* what was, in lines, or NULL */
-	tomos_axis_options axis;           /* the list it points to is the caller's: */
+	tomos_axis_options axis;           /* the lists it points to are the caller's: */
 	double axis_range[2];
+	unsigned unknown;     /* bits of the values of the pose that are looked for */
 	bool decided;         /* the direction was searched for */
 	bool reversed;        /* the angles of `geometry` are those of the scan, negated */
 	bool assumed;         /* the axis is taken to be in the middle of the detector */
-	bool keeps_direction; /* that of the scanner's file, with a warning if rays contradict it */
+	bool keeps_direction; /* of the scanner's file, with a warning if rays contradict it; or */
+	bool by_reverse;      /* that of the option 'reverse' */
 };
 
 /* The same with views [first, first + count) of its geometry. Others are read only if steps of the
@@ -58,6 +60,7 @@ tomos_status axis_say_no_direction(tomos_prepared *p);
 tomos_status axis_say_middle(tomos_prepared *p, const tomos_job *job);
 tomos_status axis_say_of_file(tomos_prepared *p);
 tomos_status axis_warn_contradicted(tomos_prepared *p);
+tomos_status axis_warn_elsewhere(tomos_prepared *p, double column); /* than the file says */
 
 /* Whether the data are line integrals after preparation. */
 bool prepared_are_counts(const tomos_prepared *p);

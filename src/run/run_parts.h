@@ -106,6 +106,7 @@ typedef struct {
 	bool compared_flats;    /* with the projections, and reported where they do not fit */
 	bool compared_quantity; /* with what line integrals are like, and reported if unlike */
 	bool compared_columns;  /* over the views, and reported where they do not vary */
+	bool dead_columns;      /* were among these, in the middle row */
 	bool stopped;           /* cancelled, with a whole iterate in the volume */
 	tomos_file *compare;    /* the volume that the result is compared with, or NULL */
 } FileRun;

@@ -434,6 +434,7 @@ void tomos_scan_facts(const tomos_scan *scan, char *facts, size_t size)
 {
 	tomos_scan_info info = {.bytes = sizeof info};
 	(void)tomos_scan_describe(scan, &info);
-	snprintf(facts, size, "flats=%lld places=%d shifts=%d", (long long)info.flats,
-		info.has_places, info.has_shifts);
+	snprintf(facts, size, "flats=%lld places=%d shifts=%d%s%s", (long long)info.flats,
+		info.has_places, info.has_shifts, info.geometry[0] ? " geometry=" : "",
+		info.geometry);
 }

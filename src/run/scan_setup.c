@@ -144,6 +144,8 @@ tomos_status scan_white(tomos_scan *scan, const tomos_source_options *o)
 		TRY(parse_white(scan, o->i0, &white));
 		scan->setup.white = white;
 	}
+	if (flats->count > 0)
+		scan->setup.white = 0; /* it is not used */
 	if (flats->count > 0 || !(white > 0))
 		return TOMOS_OK;
 	TRY(io_constant(&flats->file, scan->path, shape, white));

@@ -7,6 +7,7 @@
 #include "run/run_parts.h"
 
 #define MOST_AT_EDGE 0.06 /* of the largest value: less is taken for air */
+#define ABOVE_NOISE 3     /* times the noise there, likewise */
 #define MOST_VIEWS 0.05   /* of the views may have more */
 #define MOST_BEYOND 0.005 /* of the columns, that the object may go on */
 #define LEAST_MEAN -0.1   /* of line integrals; noise and a beam that changes have means near 0 */
@@ -18,6 +19,7 @@
 #define COUNTS 20.0 /* the least that numbers of photons are taken to be */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
+enum { LINES = 32 };           /* rows looked at for dead pixels */
 
 /* Views in which the object reaches the first column, and the last. */
 typedef struct {
@@ -59,6 +61,16 @@ static double edge_value(const float *row, int64_t columns, int side)
 	return beyond > fmax(1, MOST_BEYOND * (double)columns) ? outer : 0;
 }
 
+/* How far noise reaches below 0 at that side; it reaches as far above. Rows beside the object have
+ * nothing else. */
+static double edge_noise(const tomos_geometry *g, const float *rows, int64_t views, int side)
+{
+	double lowest = 0;
+	for (int64_t i = 0; i < views; i++)
+		lowest = fmin(lowest, edge_value(rows + i * g->columns, g->columns, side));
+	return -lowest;
+}
+
 /* rows: one row of each view. */
 static Edges find_edges(const tomos_geometry *g, const float *rows, int64_t views)
 {
@@ -66,12 +78,15 @@ static Edges find_edges(const tomos_geometry *g, const float *rows, int64_t view
 	const bool counts[2] = {side_counts(g, 0), side_counts(g, 1)};
 	for (int64_t i = 0; i < views * g->columns; i++)
 		e.most = (double)rows[i] > e.most ? (double)rows[i] : e.most;
-	for (int side = 0; side < 2; side++)
+	for (int side = 0; side < 2; side++) {
+		double least =
+			fmax(MOST_AT_EDGE * e.most, ABOVE_NOISE * edge_noise(g, rows, views, side));
 		for (int64_t i = 0; i < views && counts[side]; i++) {
 			double mean = edge_value(rows + i * g->columns, g->columns, side);
-			e.reached[side] += mean > MOST_AT_EDGE * e.most;
+			e.reached[side] += mean > least;
 			e.edge = fmax(e.edge, mean);
 		}
+	}
 	return e;
 }
 
@@ -232,6 +247,7 @@ static tomos_status say_constant(FileRun *r, float *rows, int64_t count)
 	ConstantColumns found = constant_columns(&array, 0, scratch);
 	mem_free(scratch);
 	r->compared_columns = true;
+	r->dead_columns = found.inside > 0;
 	if (found.inside > 0)
 		TRY(job_warn(r->job,
 			"%lld of %lld columns %s the same value in %lld views (dead pixels) and "
@@ -246,6 +262,33 @@ static tomos_status say_constant(FileRun *r, float *rows, int64_t count)
 		(long long)found.edges, (long long)columns, found.edges == 1 ? "has" : "have",
 		(long long)count, (long long)(p->first_column + found.first * p->bin),
 		(long long)(p->first_column + found.end * p->bin));
+}
+
+/* Single dead pixels, in some rows of data that are in host memory: those of a device would have to
+ * be fetched. `rows` is overwritten. */
+static tomos_status say_dead(
+	FileRun *r, const Slab *slab, const float *data, int64_t lines, int64_t count, float *rows)
+{
+	int64_t columns = r->prepared->geometry->columns, used = min64(LINES, slab->rows), dead = 0;
+	const tomos_array array = tomos_array_of(rows, count, 1, columns);
+	float *scratch;
+	if (r->resident || r->dead_columns)
+		return TOMOS_OK;
+	TRY(mem_alloc(&scratch, 2 * columns, sizeof *scratch, "ranges of columns"));
+	tomos_status status = TOMOS_OK;
+	for (int64_t i = 0; i < used && status == TOMOS_OK; i++) {
+		status = take_rows(r, data, lines, i * slab->rows / used, count, rows);
+		if (status == TOMOS_OK)
+			dead += constant_columns(&array, 0, scratch).inside;
+	}
+	mem_free(scratch);
+	if (status != TOMOS_OK || dead == 0)
+		return status;
+	return job_warn(r->job,
+		"%lld of %lld pixels, in %lld rows, %s the same value in %lld views (dead pixels) "
+		"and will make rings; the option 'rings' vo replaces them",
+		(long long)dead, (long long)(used * columns), (long long)used,
+		dead == 1 ? "has" : "have", (long long)count);
 }
 
 tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, int64_t lines)
@@ -270,8 +313,11 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 		status = say_quantity(r, rows, count);
 	if (status == TOMOS_OK && yes && !r->truncated)
 		status = say_edges(r, rows, count);
-	if (status == TOMOS_OK && constant && !r->compared_columns)
+	if (status == TOMOS_OK && constant && !r->compared_columns) {
 		status = say_constant(r, rows, count);
+		if (status == TOMOS_OK)
+			status = say_dead(r, slab, data, lines, count, rows);
+	}
 	mem_free(rows);
 	return status;
 }

@@ -74,9 +74,9 @@ static void cut_object(void **state)
 	scene_free(&s);
 }
 
-/* Noise alone leaves 0.0085 degrees of such a detector where the object is known, and about 0.016
- * where it is not. */
-static void rolls_of(const char *kind)
+/* Noise alone leaves 0.0085 degrees of such a detector where the object is known, and about 0.012
+ * where only the air around it is. */
+static void rolls_of(const char *kind, double limit)
 {
 	const double degree = acos(-1) / 180;
 	Scene s = scene_of(kind, 48, 2, 0.5 * degree);
@@ -85,8 +85,8 @@ static void rolls_of(const char *kind)
 	o.fit_roll = 1;
 	scene_align(&s, &o);
 	scene_errors(&s, error);
-	assert_true(error[0] < 0.02 && error[1] < 0.01);
-	assert_true(error[2] < 0.03 * degree && error[3] < 0.025 * degree);
+	assert_true(error[0] < 0.01 && error[1] < 0.01);
+	assert_true(error[2] < limit * degree);
 	scene_free(&s);
 }
 
@@ -94,14 +94,14 @@ static void rolls_parallel(void **state)
 {
 	(void)state;
 	if (!case_slow())
-		rolls_of("parallel");
+		rolls_of("parallel", 0.02);
 }
 
 static void rolls_cone(void **state)
 {
 	(void)state;
 	if (!case_slow())
-		rolls_of("cone");
+		rolls_of("cone", 0.022);
 }
 
 /* The poses are those that move the views by the motions. */

@@ -68,6 +68,8 @@ static void test_rejected(void **state)
 	double value;
 	assert_rejected(tomos_length_parse("20keV", &value), TOMOS_BAD_VALUE,
 		"'20keV': the unit 'keV' is not known for a length");
+	assert_rejected(tomos_length_parse("0,2mm", &value), TOMOS_BAD_VALUE,
+		"'0,2mm' is not a length: the decimal mark is a point, 0.2mm");
 	assert_rejected(tomos_length_parse("wide", &value), TOMOS_BAD_VALUE,
 		"'wide' is not a length: a number and one of nm");
 	assert_rejected(tomos_length_parse("", &value), TOMOS_BAD_VALUE, "'' is not a length");

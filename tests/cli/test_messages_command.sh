@@ -50,6 +50,31 @@ check "memory without a unit" 2 recon scan.h5 --memory 16 -o x.npy
 has "names units" err "--memory: '16' means bytes, as it has no unit; write 16M for MiB or 16G for GiB"
 check "memory in bytes" 0 recon scan.h5 --memory 268435456 -o bytes.npy
 
+# A scanner's file: what it leaves open, options that have no effect on it, and the file beside views that were named.
+mkdir -p lab/Projection
+cat > lab/scan.xml << 'END'
+<diondo><Recon><ProjectionDimX>8</ProjectionDimX><ProjectionDimY>4</ProjectionDimY><ProjectionCount>16</ProjectionCount>
+<ProjectionPixelSizeX>0,5</ProjectionPixelSizeX><ProjectionPixelSizeY>0,5</ProjectionPixelSizeY></Recon>
+<Geometrie><SourceDetectorDist>600</SourceDetectorDist><SourceObjectDist>120</SourceObjectDist></Geometrie></diondo>
+END
+for i in {10..25}; do head -c 64 /dev/zero > "lab/Projection/_10,5_$i.raw"; done
+check "a scanner's file" 0 info lab/scan.xml --draw lab.svg
+has "its options are as typed" out "a mirror image; --flip columns gives the other one"
+has "its drawing is in mm" lab.svg "mm<"
+! grep -q "by convention" lab.svg && ok "which nothing doubts" || bad "the unit is doubted"
+check "parallel rays instead" 2 recon lab/scan.xml --geometry parallel --dry-run
+has "are not ignored" err "--geometry parallel has no effect: 'lab/scan.xml' is a scan of a cone beam"
+check "another distance" 0 recon lab/scan.xml --source-axis 15cm --i0 1000 --axis 3.5 --dry-run
+has "takes the others from the file" out "voxels (x y z) of 0.125 x 0.125 x 0.125 mm"
+check "a distance that there is not" 2 recon lab/scan.xml --pitch 3 --dry-run
+has "has no effect" err "--pitch has no effect without --geometry helix"
+check "it is no array" 1 convert lab/scan.xml x.h5
+has "what makes one of it" err "'tomos prep lab/scan.xml -o scan.h5' writes"
+make convert stack.npy lab/frames.tif
+check "views beside the file of the scanner" 2 recon lab/frames.tif --arc 180 --axis 79,5 -o x.npy
+has "it is named" err "'tomos recon lab/scan.xml' reads the geometry from it"
+has "a comma is no decimal mark" err "(the decimal mark is a point)"
+
 # Options as they are typed, whatever the library calls them.
 check "a value out of range" 2 recon scan.h5 --hu 1,2,3 -o x.npy
 has "its option has dashes" err "tomos recon: --hu has 3 values"

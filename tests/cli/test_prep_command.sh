@@ -95,6 +95,11 @@ grep -q "direction" out && fail "recon --axis speaks of the right direction: $(c
 grep -q "column 50.40, as given<" kept.html || fail "the report does not say that the axis is given"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --fit --save found.json --picture both.png >out
 grep -q "roll  *0\.[789]" out || fail "center --fit says $(cat out)"
+"$tomos" center cone.npy $cone --quantity integrals --arc 360 --fit --unknown roll,axis-row >out
+grep -q "roll  *0\.[789]" out || fail "center --fit --unknown says $(cat out)"
+grep -q "slant  *0 (as given: not among the unknown values)" out || fail "center --unknown says $(cat out)"
+rejected "unknown 'rol' is not a value of the pose" 2 center cone.npy $cone --quantity integrals --arc 360 --fit --unknown rol
+rejected "unknown has no effect without a fit of the pose" 2 center scan180.h5 --unknown roll
 "$tomos" recon cone.npy --quantity integrals --views-file found.json -o fitted.h5 -q
 "$tomos" recon simulated.h5 -o true.h5 -q
 "$tomos" compare true.h5 fitted.h5 --max 0.1 -q || fail "the fitted views give another volume"

@@ -9,6 +9,8 @@ enum { LEVELS = 3, MODELS = 3 };
 static const char *const levels[LEVELS] = {"base", "avx2", "avx512"};
 static const int models[MODELS] = {KERNEL_joseph, KERNEL_voxel, KERNEL_footprint};
 
+#define UPRIGHT_CIRCLE "footprint_upright footprint_circle footprint_circle"
+
 /* At scale 0.5: what runs for each projector, forward and back, with all instruction sets, or with
  * each of `levels`. "NAME/8": with vectors of 8 floats, narrower than there are. */
 static const struct {
@@ -17,36 +19,37 @@ static const struct {
 	{"stack-plain", {{"stack", "stack"}, {"stack", "stack"}, {"stack", "stack"}}},
 	{"stack-cubes-0.7", {{"stack_heights", "stack_heights"}, {"stack_heights", "stack_heights"},
 				    {"stack_heights", "stack_heights"}}},
-	{"slice-plain",
-		{{"slice", "slice"}, {"patch", "slice"}, {"footprint_any", "footprint_any"}}},
-	{"fan-2.8n", {{"ray ray ray/8", "ray ray ray/8"}, {"patch", "patch"},
+	{"slice-plain", {{"slice", "slice"}, {"patch patch patch/8", "slice"},
+				{"footprint_any", "footprint_any"}}},
+	{"fan-2.8n", {{"ray ray ray/8", "ray ray ray/8"}, {"patch patch patch/8", "patch"},
 			     {"footprint_any", "footprint_any"}}},
 	{"fans-5", {{"stack", "stack"}, {"stack", "stack"}, {"stack", "stack"}}},
 	{"cone-2.8n", {{"ray_circle", "ray_circle upright upright"},
-			      {"patch_circle", "patch_circle column column"},
-			      {"footprint_circle", "footprint_circle"}}},
+			      {"patch_circle", "patch_circle patch_circle column"},
+			      {UPRIGHT_CIRCLE, UPRIGHT_CIRCLE}}},
 	{"cone-voxel-0.5", {{"ray_circle", "ray_circle ray_circle upright"},
 				   {"patch_circle", "patch_circle column column"},
-				   {"footprint_circle", "footprint_circle"}}},
+				   {UPRIGHT_CIRCLE, UPRIGHT_CIRCLE}}},
 	{"cone-voxel-2",
 		{{"ray_circle upright upright", "ray_circle"}, {"patch_circle", "patch_circle"},
-			{"footprint_circle", "footprint_circle"}}},
+			{UPRIGHT_CIRCLE, UPRIGHT_CIRCLE}}},
 	{"cone-random", {{"upright", "upright"}, {"column", "column"},
 				{"footprint_upright", "footprint_upright"}}},
 	{"cone-few-views", {{"upright", "upright"}, {"column", "column"},
-				   {"footprint_upright", "footprint_circle"}}},
+				   {"footprint_upright", UPRIGHT_CIRCLE}}},
 	{"cone-thin", {{"ray_circle", "ray_circle"}, {"patch_circle", "patch_circle"},
-			      {"footprint_circle", "footprint_circle"}}},
-	{"cone-small", {{"ray", "upright"}, {"column", "patch"},
-			       {"footprint_upright", "footprint_upright"}}},
+			      {UPRIGHT_CIRCLE, UPRIGHT_CIRCLE}}},
+	{"cone-small",
+		{{"ray", "upright"}, {"column", "patch"},
+			{"footprint_upright footprint_any footprint_any", "footprint_upright"}}},
 	{"helix", {{"ray upright upright/8", "upright"}, {"column", "column"},
 			  {"footprint_upright", "footprint_upright"}}},
-	{"c-arm",
-		{{"ray", "ray ray ray/8"}, {"patch", "patch"}, {"footprint_any", "footprint_any"}}},
+	{"c-arm", {{"ray", "ray ray ray/8"}, {"patch patch patch/8", "patch"},
+			  {"footprint_any", "footprint_any"}}},
 	{"laminography-30", {{"oblique", "oblique oblique oblique/8"}, {"column", "column"},
 				    {"footprint_upright", "footprint_upright"}}},
-	{"stack-roll-10",
-		{{"ray", "oblique"}, {"patch", "patch"}, {"footprint_any", "footprint_any"}}},
+	{"stack-roll-10", {{"ray", "oblique oblique oblique/8"}, {"patch patch patch/8", "patch"},
+				  {"footprint_any", "footprint_any"}}},
 };
 
 /* The name of the kernel, and the number of floats if that is not the level's own. */

@@ -13,6 +13,7 @@ static tomos_backend *best_level(void)
 
 static tomos_status project(tomos_backend *backend, const ProjectRequest *what)
 {
+	backend->tuning.forced = "oblique"; /* also where another kernel is faster */
 	return backend->type->projector->apply(backend, what);
 }
 

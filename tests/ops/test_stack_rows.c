@@ -15,11 +15,21 @@ static const Stack stacks[] = {
 	{"between rows", {31, 33, 40}, 40, 37, 12, 1, 1, 0.37, 0, 0},
 	{"rows that see a part", {31, 33, 40}, 12, 37, 12, 1, 0.9, 3.3, 0, 0},
 	{"few high slices", {37, 29, 7}, 34, 45, 13, 1, 4, 0, 0, 0},
+	{"few low slices, part", {37, 29, 6}, 4, 45, 13, 1, 0.6, 0.8, 0, 0},
+	{"11 slices between rows", {33, 31, 11}, 9, 43, 13, 1, 1, 0.4, 0, 0},
+	{"7 wide slices", {31, 33, 7}, 13, 90, 13, 0.35, 1.4, 0.2, 0, 0},
+	{"13 wide slices", {31, 33, 13}, 13, 90, 13, 0.35, 1, 0, 0, 0},
+	{"one wide slice", {31, 33, 1}, 1, 97, 13, 0.2, 1, 0, 0, 0},
+	{"small voxels, 4 between rows", {61, 67, 4}, 5, 41, 19, 2.6, 1.3, 0.3, 0, 0},
+	{"fan, one wide slice", {19, 23, 1}, 1, 97, 17, 0.1, 1, 0, 0, 90},
+	{"fans, 3 wide slices", {19, 23, 3}, 3, 97, 17, 0.08, 1, 0, 0, 90},
+	{"fan, small voxels", {131, 117, 1}, 1, 31, 17, 9, 1, 0, 0, 130},
 	{"wide voxels", {35, 34, 21}, 21, 90, 13, 0.5, 1, 0, 0, 0},
 	{"wide, high voxels", {35, 34, 21}, 31, 90, 13, 0.55, 1.7, 0, 0, 0},
 	{"fans", {43, 38, 33}, 33, 61, 19, 1.4, 1, 0, 0, 110},
 	{"fans, one view", {43, 38, 33}, 33, 61, 1, 1.4, 1, 0, 0, 110},
 	{"fans, high slices", {43, 38, 33}, 50, 61, 19, 1.4, 1.5, 0.2, 0, 110},
+	{"fans, low slices, 40 views", {43, 38, 33}, 25, 61, 40, 1.4, 0.8, 0.2, 0, 110},
 	{"fans, few high slices", {43, 38, 7}, 20, 61, 19, 1.4, 2.5, 0.2, 0, 110},
 	{"fans, 13 low slices", {38, 43, 13}, 9, 61, 19, 1.4, 0.7, 0.2, 0, 110},
 	{"fans, 11 slices", {43, 38, 11}, 11, 61, 19, 1.4, 1, 0, 0, 110},
@@ -86,7 +96,8 @@ static void check_part(
 	kind.plain = true;
 	float *exact = project(c, kind, box, first, count, from);
 	double difference = case_difference(got, exact, results);
-	if (!(difference <= 2e-6))
+	/* Positions on the detector are rounded in proportion to the columns of a block. */
+	if (!(difference <= (s->pixel < 0.3 ? 1e-5 : 2e-6)))
 		fail_msg("%s, kernel %d, direction %d, %lld voxels, %lld views: differs by %g",
 			c->name, kind.kernel, (int)kind.direction, (long long)n, (long long)count,
 			difference);
@@ -122,11 +133,16 @@ static void stacks_agree(void **state)
 static void a_limit_changes_nothing(void **state)
 {
 	(void)state;
-	static const int some[] = {0, 7, 9, 19, 21};
-	for (int i = 0; i < 5; i++) {
-		Case c = stack_case(&stacks[some[i]], some[i]);
+	static const char *const some[] = {"high slices", "few high slices", "7 wide slices",
+		"fans", "fans, high slices", "fan, one wide slice", "rolled far, offset",
+		"rolled, slices without rows"};
+	for (int i = 0; i < (int)(sizeof some / sizeof some[0]); i++) {
+		int number = 0;
+		while (strcmp(stacks[number].name, some[i]) != 0)
+			number++;
+		Case c = stack_case(&stacks[number], number);
 		limit_slices(&c, 9);
-		check_stack(&stacks[some[i]], &c);
+		check_stack(&stacks[number], &c);
 		limit_slices(&c, -1);
 		tomos_geometry_free(c.scan);
 	}

@@ -16,7 +16,7 @@ static const struct {
 	{"voxel", 10, 400, 600, "voxel_back_circle_2", "voxel_back_cone"},
 	{"voxel", 9, 400, 600, "voxel_back_cone", "voxel_back_cone"},
 	{"voxel", 8, 60, 90, "voxel_back_circle_4", "voxel_back_cone"},
-	{"voxel", 8, 60, 300, "voxel_back_upright", "voxel_back_upright"},
+	{"voxel", 9, 60, 180, "voxel_back_upright", "voxel_back_upright"},
 	{"joseph", STACK_VIEWS, 200, 300, "joseph_back_cone", "joseph_back_cone"}};
 
 /* An array here, and the same in the backend's memory. */

@@ -168,6 +168,16 @@ typedef struct {
 } Chosen;
 
 static const Chosen chosen[] = {
+	{"stack-9-between-rows", KERNEL_joseph, FORWARD, "slices_forward_resampled"},
+	{"stack-9-between-rows", KERNEL_joseph, ADJOINT, "slices_back_resampled"},
+	{"stack-9-between-rows", KERNEL_voxel, FORWARD, "slices_forward_resampled"},
+	{"stack-9-between-rows", KERNEL_voxel, ADJOINT, "slices_back_resampled"},
+	{"stack-5-high-slices", KERNEL_joseph, FORWARD, "slices_forward_resampled"},
+	{"stack-5-high-slices", KERNEL_joseph, ADJOINT, "slices_back_resampled"},
+	{"stack-5-high-slices", KERNEL_voxel, FORWARD, "slices_forward_resampled"},
+	{"stack-5-high-slices", KERNEL_voxel, ADJOINT, "slices_back_resampled"},
+	{"slice-voxel-3", KERNEL_joseph, ADJOINT, "slices_back_resampled"},
+	{"fan-voxel-12", KERNEL_joseph, ADJOINT, "slices_back_resampled"},
 	{"slice-voxel-0.5", KERNEL_voxel, FORWARD, "fan_forward"},
 	{"fans-high-slices", KERNEL_joseph, FORWARD, "slices_forward_resampled"},
 	{"fans-high-slices", KERNEL_joseph, ADJOINT, "slices_back_resampled"},
@@ -178,6 +188,7 @@ static const Chosen chosen[] = {
 	{"cone-voxel-3", KERNEL_joseph, ADJOINT, "joseph_back_circle_2"},
 	{"cone-voxel-4", KERNEL_joseph, ADJOINT, "joseph_back_circle_2"},
 	{"cone-voxel-2", KERNEL_voxel, FORWARD, "voxel_forward_scatter"},
+	{"cone-tilted-voxel-4", KERNEL_voxel, ADJOINT, "voxel_back_few"},
 	{"cone-5-slices", KERNEL_footprint, ADJOINT, "footprint_back_upright"},
 	{"cone-random", KERNEL_footprint, ADJOINT, "footprint_back_upright"},
 };

@@ -139,17 +139,24 @@ static inline void cone_scene(ConeScene *s)
 	free(angles);
 }
 
-/* What a user knows: distances (off by a factor) and angles, an upright detector in the middle. */
-static inline tomos_geometry *cone_nominal(const ConeScene *s, double factor, bool reversed)
+/* The scan with another pose. */
+static inline tomos_geometry *cone_posed(
+	const ConeScene *s, const double pose[POSE_COUNT], bool reversed)
 {
 	Orbit orbit;
 	tomos_geometry *made;
-	const double pose[POSE_COUNT] = {
-		0.5 * (double)(s->size - 1), 0.5 * (double)(s->rows - 1), 0, 0, 0, factor};
 	OK(orbit_take(&orbit, s->geometry));
 	OK(orbit_geometry(&made, &orbit, pose, reversed));
 	orbit_free(&orbit);
 	return made;
+}
+
+/* What a user knows: distances (off by a factor) and angles, an upright detector in the middle. */
+static inline tomos_geometry *cone_nominal(const ConeScene *s, double factor, bool reversed)
+{
+	const double pose[POSE_COUNT] = {
+		0.5 * (double)(s->size - 1), 0.5 * (double)(s->rows - 1), 0, 0, 0, factor};
+	return cone_posed(s, pose, reversed);
 }
 
 static inline void cone_scene_free(ConeScene *s)

@@ -1,7 +1,8 @@
 /* Campaign on simulated cone beam scans: the whole pose of the detector, for unlike objects. Values
  * that are reported have to be as near to the truth as their standard errors say; the axis within
  * the limits in every scan, the others where two standard errors are within them: elsewhere a value
- * counts as not determined to that accuracy. */
+ * counts as not determined to that accuracy. Once with all values unknown, and once with the
+ * distance and the row known, which then have to stay exactly as given. */
 #include "prep/cone_scenes.h"
 #include <time.h>
 
@@ -48,6 +49,14 @@ typedef struct {
 
 static const double limits[POSE_COUNT] = {0.25, 2, 0.05, 0.3, 0.3, 0.2};
 
+/* Values that are known are those given, exactly but for the way through the views. */
+static void check_known(const ConeScene *s, const tomos_pose *pose)
+{
+	assert_true(pose->error[POSE_ROW] == 0 && pose->error[POSE_SCALE] == 0);
+	assert_true(fabs(pose->value[POSE_ROW] - s->pose[POSE_ROW]) < 1e-9);
+	assert_true(fabs(pose->value[POSE_SCALE] - s->detector) < 1e-9 * s->detector);
+}
+
 static void compare(Tally *t, const ConeScene *s, const tomos_pose *pose)
 {
 	static const double unit[POSE_COUNT] = {1, 1, 180 / M_PI, 180 / M_PI, 180 / M_PI, 100};
@@ -62,7 +71,7 @@ static void compare(Tally *t, const ConeScene *s, const tomos_pose *pose)
 		printf(" %.3f(%.3f)", error, allowed);
 		if (k == POSE_AXIS)
 			t->axis[t->scans] = error;
-		if (isnan(allowed))
+		if (isnan(allowed) || allowed == 0)
 			continue;
 		t->worst[k] = fmax(t->worst[k], error / allowed);
 		if (k != POSE_AXIS && 2 * allowed > limits[k])
@@ -73,9 +82,26 @@ static void compare(Tally *t, const ConeScene *s, const tomos_pose *pose)
 	t->scans++;
 }
 
-static void one_scan(Tally *t, ConeArc arc, int i)
+/* TOMOS_TEST_SEED: scans that nothing was chosen on. */
+static int first_seed(void)
 {
-	ConeScene s = {.seed = (uint64_t)(100 + i),
+	const char *asked = getenv("TOMOS_TEST_SEED");
+	return asked ? atoi(asked) : 100;
+}
+
+/* The pose as given: an upright detector in the middle, in the row and at the distance of the truth
+ * where these are known. */
+static tomos_geometry *given(const ConeScene *s, int i, bool known)
+{
+	const double pose[POSE_COUNT] = {[POSE_AXIS] = 0.5 * (double)(s->size - 1),
+		[POSE_ROW] = s->pose[POSE_ROW],
+		[POSE_SCALE] = 1};
+	return known ? cone_posed(s, pose, i % 2) : cone_nominal(s, 1 + 0.03 * cos(5.0 * i), i % 2);
+}
+
+static void one_scan(Tally *t, ConeArc arc, int i, bool known)
+{
+	ConeScene s = {.seed = (uint64_t)(first_seed() + i),
 		.size = SIZE,
 		.rows = SIZE,
 		.views = VIEWS,
@@ -86,9 +112,11 @@ static void one_scan(Tally *t, ConeArc arc, int i)
 		.offset = 20};
 	cone_scene(&s);
 	tomos_pose pose = {.bytes = sizeof pose};
-	tomos_geometry *nominal = cone_nominal(&s, 1 + 0.03 * cos(5.0 * i), i % 2);
+	tomos_geometry *nominal = given(&s, i, known);
+	tomos_axis_options options = tomos_axis_defaults();
+	options.unknown = known ? "roll,slant,swivel" : "";
 	double begin = seconds();
-	OK(tomos_pose_find(&pose, NULL, NULL, &s.array, nominal, NULL, NULL));
+	OK(tomos_pose_find(&pose, NULL, NULL, &s.array, nominal, &options, NULL));
 	double now = seconds() - begin;
 	if (arc != ARC_SHORT && i < TIMED) { /* FDK rejects short scans with an offset */
 		t->took += now;
@@ -98,6 +126,8 @@ static void one_scan(Tally *t, ConeArc arc, int i)
 	t->wrong += wrong;
 	printf("arc %d scan %2d object %d D %.1f M %.1f:", (int)arc, i, (int)s.object,
 		s.detector / SIZE, s.detector / s.source);
+	if (known)
+		check_known(&s, &pose);
 	compare(t, &s, &pose);
 	printf(" %.4f to %.4f, %.2f s%s\n", pose.before, pose.after, now,
 		wrong ? " DIRECTION" : "");
@@ -106,13 +136,26 @@ static void one_scan(Tally *t, ConeArc arc, int i)
 	cone_scene_free(&s);
 }
 
-static void campaign(ConeArc arc, int scans)
+/* TOMOS_TEST_SCANS: of each arc; TOMOS_TEST_ARC: of this one only; TOMOS_TEST_KNOWN: 1 or 0, with
+ * the known values or without only. */
+static int scans_asked(ConeArc arc, bool known)
+{
+	const char *asked = getenv("TOMOS_TEST_SCANS"), *arcs = getenv("TOMOS_TEST_ARC"),
+		   *only = getenv("TOMOS_TEST_KNOWN");
+	int scans = asked ? atoi(asked) : SCANS;
+	if ((arcs && atoi(arcs) != (int)arc) || (only && atoi(only) != (int)known))
+		return 0;
+	return scans < SCANS ? scans : SCANS;
+}
+
+static void campaign(ConeArc arc, bool known)
 {
 	Tally t = {.scans = 0};
+	int scans = scans_asked(arc, known);
 	if (scans == 0)
 		return;
 	for (int i = 0; i < scans; i++)
-		one_scan(&t, arc, i);
+		one_scan(&t, arc, i, known);
 	qsort(t.axis, (size_t)scans, sizeof *t.axis, by_value);
 	printf("  axis: median %.3f, worst %.3f\n", t.axis[scans / 2], t.axis[scans - 1]);
 	for (int k = 0; k < POSE_COUNT; k++)
@@ -130,33 +173,43 @@ static void campaign(ConeArc arc, int scans)
 	assert_int_equal(t.wrong, 0);
 }
 
-/* TOMOS_TEST_SCANS: of each arc; TOMOS_TEST_ARC: of this one only. */
-static int scans_asked(ConeArc arc)
-{
-	const char *asked = getenv("TOMOS_TEST_SCANS"), *only = getenv("TOMOS_TEST_ARC");
-	int scans = asked ? atoi(asked) : SCANS;
-	if (only && atoi(only) != (int)arc)
-		return 0;
-	return scans < SCANS ? scans : SCANS;
-}
-
 static void test_full(void **state)
 {
 	(void)state;
-	campaign(ARC_FULL, scans_asked(ARC_FULL));
+	campaign(ARC_FULL, false);
+}
+
+static void test_full_known(void **state)
+{
+	(void)state;
+	campaign(ARC_FULL, true);
 }
 
 static void test_short(void **state)
 {
 	(void)state;
-	campaign(ARC_SHORT, scans_asked(ARC_SHORT));
+	campaign(ARC_SHORT, false);
+}
+
+static void test_short_known(void **state)
+{
+	(void)state;
+	campaign(ARC_SHORT, true);
 }
 
 static void test_offset(void **state)
 {
 	(void)state;
-	campaign(ARC_OFFSET, scans_asked(ARC_OFFSET));
+	campaign(ARC_OFFSET, false);
 }
 
-#define TESTS(T) T(test_full), T(test_short), T(test_offset)
+static void test_offset_known(void **state)
+{
+	(void)state;
+	campaign(ARC_OFFSET, true);
+}
+
+#define TESTS(T) \
+	T(test_full), T(test_short), T(test_offset), T(test_full_known), T(test_short_known), \
+		T(test_offset_known)
 TEST_MAIN(TESTS, NULL, NULL)

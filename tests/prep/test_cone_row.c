@@ -13,7 +13,7 @@ static void row_of(ConeScene *s, bool reversed, double off[3])
 	cone_scene(s);
 	tomos_geometry *nominal = cone_nominal(s, 1, reversed);
 	OK(orbit_take(&o, nominal));
-	PoseProblem p = {.orbit = &o, .band = &s->array, .coarse = &none};
+	PoseProblem p = {.orbit = &o, .band = &s->array, .coarse = &none, .unknown = POSE_ALL};
 	Search search = {.problem = &p, .reversed = reversed, .likely = NAN};
 	memcpy(search.pose, o.pose, sizeof search.pose);
 	for (int k = 0; k < POSE_COUNT; k++)

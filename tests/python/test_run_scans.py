@@ -126,3 +126,36 @@ def test_formats_and_types(scan, tmp_path, output, method):
             stored = low + (high - low) / steps * stored
         assert report.shape == stored.shape
         assert np.abs(stored - np.clip(exact, low, high)).max() < 0.51 * (high - low) / steps + 1e-7
+
+
+def test_counts_without_an_object(tmp_path):
+    """`i0` is a number, or the text that the command takes."""
+    geometry = GEOMETRIES["stack"]()
+    b = tomos.Phantom("random", radius=9, count=7, value=0.02).project(geometry)
+    np.save(tmp_path / "counts.npy", 5000 * np.exp(-b))
+    volumes = []
+    for i0 in (5000, 5000.0, np.float32(5000), "5000"):
+        tomos.run(tmp_path / "counts.npy", tmp_path / "rec.npy", i0=i0, arc=180, degrees=True,
+                  axis=(N - 1) / 2, overwrite=True)
+        volumes.append(np.load(tmp_path / "rec.npy"))
+    assert all(np.array_equal(volumes[0], other) for other in volumes[1:])
+    near(volumes[0], tomos.fbp(tomos.Projector(None, geometry), b), 1e-5)
+
+
+def test_distances_of_a_scanner(tmp_path):
+    """A distance replaces that of the scanner's file, which says the kind of beam."""
+    (tmp_path / "Projection").mkdir()
+    for i in range(16):
+        np.full((4, 8), 900, "<u2").tofile(tmp_path / "Projection" / f"_1_{i:04}.raw")
+    (tmp_path / "scan.xml").write_text(
+        "<a><Recon><ProjectionDimX>8</ProjectionDimX><ProjectionDimY>4</ProjectionDimY>"
+        "<ProjectionPixelSizeX>0.5</ProjectionPixelSizeX><ProjectionPixelSizeY>0.5"
+        "</ProjectionPixelSizeY><ProjectionCount>16</ProjectionCount></Recon><Geometrie>"
+        "<SourceDetectorDist>600</SourceDetectorDist><SourceObjectDist>120</SourceObjectDist>"
+        "</Geometrie></a>")
+    report = tomos.run(tmp_path / "scan.xml", tmp_path / "rec.h5", source_axis="15cm", i0=900,
+                       axis=3.5)
+    assert report.shape == (4, 8, 8)
+    assert tomos.info(tmp_path / "rec.h5").grid.step[0] == pytest.approx(0.125)
+    with pytest.raises(tomos.BadValue, match="no effect"):
+        tomos.run(tmp_path / "scan.xml", tmp_path / "rec.h5", pitch=3, overwrite=True)

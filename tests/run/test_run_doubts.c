@@ -216,6 +216,47 @@ static void cylinders_are_no_frames(void **state)
 	}
 }
 
+/* A dead pixel beside the middle row, which is that of most other questions. */
+static void single_pixels_are_dead(void **state)
+{
+	Work w;
+	(void)state;
+	ball_integrals(integrals);
+	for (int i = 0; i < 2; i++) {
+		for (int64_t k = 0; i > 0 && k < COUNT_ALL; k++)
+			if (k / COLUMNS % ROWS == 1 && k % COLUMNS == 20)
+				integrals[k] = 3;
+		write_views("pixel.npy", integrals, VIEWS);
+		work_init(&w, "pixel_volume.npy");
+		w.scan.arc = M_PI;
+		const char *said = run_scan(&w, "pixel.npy");
+		if (i == 0)
+			says_no(said, "same value");
+		else
+			says(said, "1 of 336 pixels, in 7 rows, has the same value in 40 views");
+	}
+}
+
+/* Rows beside the object have nothing but noise, also at their ends. */
+static void noise_is_no_object(void **state)
+{
+	uint32_t number = 1;
+	Work w;
+	(void)state;
+	for (int64_t i = 0; i < COUNT_ALL; i++) {
+		number = number * 1664525u + 1013904223u;
+		integrals[i] = 0.02f * ((float)(number >> 8) / (float)(1 << 24) - 0.5f);
+	}
+	write_views("noise.npy", integrals, VIEWS);
+	work_init(&w, "noise_volume.npy");
+	w.scan.arc = M_PI;
+	says_no(run_scan(&w, "noise.npy"), "wider than the detector");
+	for (int64_t i = 0; i < COUNT_ALL; i++)
+		integrals[i] += 0.1f;
+	write_views("noise.npy", integrals, VIEWS);
+	says(run_scan(&w, "noise.npy"), "wider than the detector");
+}
+
 /* ---- the axis and the angles ----------------------------------------------------------------- */
 
 static void empty_beams_have_no_axis(void **state)
@@ -268,6 +309,6 @@ static void short_arcs_are_degrees(void **state)
 #define TESTS(T) \
 	T(black_views_are_bad), T(other_views_stay), T(flats_that_do_not_fit), \
 		T(numbers_that_are_no_integrals), T(mixtures_are_not_corrected), \
-		T(cylinders_are_no_frames), T(empty_beams_have_no_axis), \
-		T(found_axes_have_a_word), T(short_arcs_are_degrees)
+		T(cylinders_are_no_frames), T(single_pixels_are_dead), T(noise_is_no_object), \
+		T(empty_beams_have_no_axis), T(found_axes_have_a_word), T(short_arcs_are_degrees)
 TEST_MAIN(TESTS, make_scan, scratch_remove)

@@ -99,7 +99,7 @@ static void test_rejections(void **state)
 	reject("[XTekCT]\nName=other\nSrcToObject=2\nSrcToDetector=5\nDetectorPixelsX=4\n"
 	       "DetectorPixelsY=3\nDetectorPixelSizeX=1\nDetectorPixelSizeY=1\nProjections=2\n"
 	       "AngularStep=1\n",
-		"there are no files");
+		"rename these files, or correct their name in a copy of");
 	reject("[XTekCT]\nName=part\nSrcToObject=2\nSrcToDetector=5\nDetectorPixelsX=4\n"
 	       "DetectorPixelsY=3\nDetectorPixelSizeX=1\nDetectorPixelSizeY=1\nProjections=2\n"
 	       "AngularStep=1\n",
@@ -178,6 +178,51 @@ static void test_contradicted(void **state)
 	tomos_prepared_close(p);
 }
 
+/* The direction that the user says is kept as well, with the axis searched for or given. */
+static void test_reverse(void **state)
+{
+	tomos_scan_options o = tomos_scan_defaults();
+	double axis = 0.5 * (LAB_COLUMNS - 1);
+	(void)state;
+	put_scan(&(Case){.step = 2, .unsaid = true});
+	o.pixel = 0;
+	o.reverse = 1;
+	for (int i = 0; i < 4; i++) {
+		o.axis = i & 1 ? &axis : NULL;
+		o.axis_count = i & 1;
+		if (i == 2)
+			put_xtekct(at("part.xtekct"), &(Case){.step = -2, .unsaid = true},
+				&(Lab){.rows = LAB_ROWS});
+		tomos_prepared *p = lab_open(at("part.xtekct"), NULL, &o);
+		const char *warning = tomos_prepared_warning(p);
+		if (i < 2)
+			assert_true(
+				warning && strstr(warning, "only without the option 'reverse'"));
+		else
+			assert_null(warning);
+		tomos_prepared_close(p);
+	}
+}
+
+/* An axis that rays contradict is kept with a warning that says where they see it. */
+static void test_elsewhere(void **state)
+{
+	Lab lab = {.rows = LAB_ROWS};
+	(void)state;
+	put_scan(&(Case){.step = 2, .object = 0.35});
+	put_xtekct(at("part.xtekct"), &(Case){.step = 2, .object = -0.35}, &lab);
+	tomos_prepared *p = open_towards("check");
+	const char *warning = tomos_prepared_warning(p);
+	assert_true(warning && strstr(warning, "axis at column 41.2"));
+	assert_true(strstr(warning, "says 37.75, which is kept"));
+	assert_non_null(strstr(tomos_prepared_note(p), "axis      column 37.75, from"));
+	tomos_prepared_close(p);
+	put_xtekct(at("part.xtekct"), &(Case){.step = 2, .object = 0.3}, &lab); /* 0.25 columns */
+	p = open_towards("check");
+	assert_null(tomos_prepared_warning(p));
+	tomos_prepared_close(p);
+}
+
 typedef struct {
 	char text[4000];
 } Lines;
@@ -205,6 +250,102 @@ static void test_said(void **state)
 	tomos_prepared_close(p);
 }
 
+static void change(const char *path, const char *from, const char *to)
+{
+	size_t length;
+	char *text = (char *)get_file(path, &length), changed[4000], *place;
+	text = realloc(text, length + 1);
+	text[length] = 0;
+	place = strstr(text, from);
+	assert_non_null(place);
+	snprintf(changed, sizeof changed, "%.*s%s%s", (int)(place - text), text, to,
+		place + strlen(from));
+	put_words(path, changed);
+	free(text);
+}
+
+/* The file that is missing is named, and what to do about it. */
+static void test_missing(void **state)
+{
+	tomos_scan *scan;
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	assert_int_equal(remove(at("part_0180.tif")), 0);
+	assert_int_not_equal(tomos_scan_open(&scan, at("part.xtekct"), NULL), TOMOS_OK);
+	assert_says("there are 179 files");
+	assert_says("the last ones are missing");
+	assert_int_equal(remove(at("part_0050.tif")), 0);
+	assert_int_not_equal(tomos_scan_open(&scan, at("part.xtekct"), NULL), TOMOS_OK);
+	assert_says("number 50 is missing, after");
+	assert_says("the option 'bad-views'");
+}
+
+/* Names in Latin-1 are those of files in UTF-8. */
+static void test_latin(void **state)
+{
+	Lab lab = lab_make();
+	tomos_scan *scan;
+	(void)state;
+	lab.views = 4;
+	float *counts = lab_counts(&lab);
+	put_tiffs(&lab, counts, "K\xc3\xb6rper\xc2\xb5_", 4, 1);
+	free(counts);
+	for (int i = 0; i < 2; i++) {
+		put_xtekct(at("part.xtekct"), &(Case){.step = 2, .fewer = LAB_VIEWS - 4}, &lab);
+		change(at("part.xtekct"), "Name=part",
+			i ? "Name=K\xf6rper\xb5" : "Name=K\xc3\xb6rper\xc2\xb5");
+		assert_ok(tomos_scan_open(&scan, at("part.xtekct"), NULL));
+		tomos_scan_close(scan);
+	}
+}
+
+/* A white level that the frames cannot hold, as of frames that were converted, is not used. */
+static void test_white(void **state)
+{
+	tomos_scan_info info = {.bytes = sizeof info};
+	tomos_scan *scan;
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	change(at("part.xtekct"), "WhiteLevel=60000", "WhiteLevel=65537");
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), NULL));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_true(info.white == 0 && info.flats == 0);
+	assert_non_null(
+		strstr(info.read, "65537 is not used: it is more than frames of type uint16"));
+	tomos_scan_close(scan);
+}
+
+/* Flat fields that are given take the place of the white level, which is not said. */
+static void test_flats(void **state)
+{
+	tomos_source_options source = tomos_source_defaults();
+	tomos_scan_info info = {.bytes = sizeof info};
+	Lines lines = {""};
+	tomos_scan *scan;
+	tomos_prepared *p;
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	float *flat = malloc(LAB_ROWS * LAB_COLUMNS * sizeof *flat);
+	for (int i = 0; i < LAB_ROWS * LAB_COLUMNS; i++)
+		flat[i] = 60000;
+	put_tiff(at("flat.tif"), LAB_ROWS, LAB_COLUMNS, flat);
+	free(flat);
+	source.flats = at("flat.tif");
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), &source));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_true(info.flats == 1 && info.white == 0);
+	tomos_scan_close(scan);
+	const tomos_job job = {.bytes = sizeof job,
+		.scan = at("part.xtekct"),
+		.source = &source,
+		.say = keep_line,
+		.user = &lines};
+	assert_ok(tomos_prepared_open(&p, &job, NULL));
+	assert_null(strstr(lines.text, "counts without an object"));
+	assert_projections(p, 1e-3);
+	tomos_prepared_close(p);
+}
+
 /* An option that the file makes superfluous is an error. */
 static void test_no_effect(void **state)
 {
@@ -223,6 +364,32 @@ static void test_no_effect(void **state)
 		if (!effect)
 			assert_says("says where the axis is");
 	}
+	tomos_scan_close(scan);
+}
+
+/* What stands for the value of the file where it is not given is an error where it is. */
+static void test_defaults_given(void **state)
+{
+	static const char *const names[] = {"geometry", "roll", "swivel"};
+	tomos_scan_options o = tomos_scan_defaults();
+	const tomos_job job = {.bytes = sizeof job, .geometry = &o};
+	tomos_scan *scan;
+	int count;
+	const tomos_option *rows = tomos_options("scan", &count);
+	(void)state;
+	put_scan(&(Case){.step = 2, .roll = 0.5});
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), NULL));
+	for (int i = 0; i < count; i++)
+		for (int k = 0; k < COUNT(names); k++) {
+			const uint64_t given[3] = {(uint64_t)1 << i, 0, 0};
+			if (strcmp(rows[i].name, names[k]) != 0)
+				continue;
+			bool fine = k == 2; /* the file has none */
+			assert_int_equal(tomos_job_check(&job, scan, NULL, given),
+				fine ? TOMOS_OK : TOMOS_BAD_VALUE);
+			if (!fine)
+				assert_says("has no effect");
+		}
 	tomos_scan_close(scan);
 }
 
@@ -263,5 +430,7 @@ static void test_flip(void **state)
 
 #define TESTS(T) \
 	T(test_directions_and_offsets), T(test_axes), T(test_rejections), T(test_options), \
-		T(test_contradicted), T(test_no_effect), T(test_said), T(test_flip)
+		T(test_contradicted), T(test_reverse), T(test_elsewhere), T(test_no_effect), \
+		T(test_defaults_given), T(test_said), T(test_missing), T(test_latin), \
+		T(test_white), T(test_flats), T(test_flip)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

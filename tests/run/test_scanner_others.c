@@ -38,6 +38,7 @@ static tomos_scan_info described(const char *path)
 	assert_ok(tomos_scan_open(&scan, path, NULL));
 	assert_ok(tomos_scan_describe(scan, &info));
 	assert_true(isnan(info.axis) && info.direction_known == 0);
+	assert_non_null(strstr(info.read, "may be a mirror image"));
 	tomos_scan_close(scan);
 	return info;
 }
@@ -66,7 +67,9 @@ static void test_phoenix(void **state)
 	}
 	assert_true(described(at("gear.pca")).white == 50000);
 	assert_damage(at("gear.pca"), 1000);
-	assert_rejected(at("gear.pca"), "[Geometry]\nFDD=x\nFOD=2\n", "'FDD' is 'x'");
+	assert_rejected(at("gear.pca"), "[Geometry]\nFDD = x\nFOD = 2\n", "'FDD' is 'x'");
+	assert_rejected(at("gear.pca"), "[General]\nVersion-pca=2\n[Geometry]\nFDD=5\n",
+		"does not have 'FOD'");
 }
 
 static void put_diondo(const char *helix, int views)

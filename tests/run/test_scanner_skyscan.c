@@ -187,6 +187,8 @@ static void test_rejections(void **state)
 	put_log("CW", 23.5, "Number of connected scans=3\r\n");
 	assert_int_equal(tomos_scan_open(&scan, at("bone.log"), NULL), TOMOS_BAD_FILE);
 	assert_says("describes 3 connected scans: name one of them, like 'bone~00.log'");
+	assert_rejected(at("bone.log"), "[System]\nScanner=SkyScan1172\n[Acquisition]\n",
+		"does not have 'Object to Source (mm)'");
 	assert_rejected(at("bone.log"), "[System]\n[Acquisition]\nObject to Source (mm)=0\n",
 		"'Object to Source (mm)' is 0; it must be greater than 0");
 }

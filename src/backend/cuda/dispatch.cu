@@ -1,8 +1,14 @@
 /* Chooses the kernel and epilogue of a request. Every projection on a GPU goes through
  * `dispatch`. */
 #include <stdlib.h>
+#include "backend/cuda/crop.h"
 #include "backend/cuda/kernels/factors.h"
 #include "backend/optimised.h"
+
+extern "C" {
+#include "backend/device/hat.h"
+#include "backend/device/window_plan.h"
+}
 
 struct CudaRow {
 	const char *name;
@@ -57,10 +63,10 @@ static bool cuda_has_kernel(const tomos_backend *backend, const char *kernel)
 	return false;
 }
 
-/* The kernel named by TOMOS_KERNEL or found fastest by `tomos tune`, where it applies, or else the
- * first that does. */
-static tomos_status choose(const tomos_backend *backend, const ProjectRequest *what,
-	CudaNotes *notes, const CudaRow **row)
+/* The kernel named by TOMOS_KERNEL or found fastest by `tomos tune` for the whole request, where it
+ * applies, or else the first that does. */
+static tomos_status choose(const tomos_backend *backend, const ProjectRequest *whole,
+	const ProjectRequest *what, CudaNotes *notes, const CudaRow **row)
 {
 	const char *name = getenv("TOMOS_KERNEL");
 	if (name && *name && !cuda_has_kernel(backend, name))
@@ -72,7 +78,7 @@ static tomos_status choose(const tomos_backend *backend, const ProjectRequest *w
 	if (what->plan->plain || !cuda_fits_launch(what))
 		return TOMOS_OK;
 	if (!name || !*name)
-		name = tune_wanted(backend, what);
+		name = tune_wanted(backend, whole);
 	const Wanted named = {what, notes, name}, any = {what, notes, NULL};
 	if (name)
 		*row = find(&named);
@@ -81,21 +87,34 @@ static tomos_status choose(const tomos_backend *backend, const ProjectRequest *w
 	return TOMOS_OK;
 }
 
-static int cuda_candidates(
-	tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
+static int list_candidates(const ProjectRequest *what, KernelCandidate *list)
 {
 	CudaNotes notes;
 	int count = 0;
-	if (what->plan->plain || !cuda_fits_launch(what))
-		return 0;
-	if (backend->own && cuda_use(backend) != TOMOS_OK) /* no device: a test */
-		return 0;
 	for (int i = 0; i < COUNT(rows) && count < MAX_CANDIDATES; i++) {
 		const Wanted named = {what, &notes, rows[i].name};
 		if (fits(&rows[i], &named))
 			list[count++] = (KernelCandidate){
 				rows[i].name, rows[i].choice == AUTO, rows[i].choice == COARSE};
 	}
+	return count;
+}
+
+static int cuda_candidates(
+	tomos_backend *backend, const ProjectRequest *what, KernelCandidate *list)
+{
+	ProjectRequest inner = *what;
+	Plan *part;
+	int *corners;
+	if (what->plan->plain || !cuda_fits_launch(what))
+		return 0;
+	if (backend->own && cuda_use(backend) != TOMOS_OK) /* no device: a test */
+		return 0;
+	if (window_plan(&part, what->plan, &corners) == TOMOS_OK && part)
+		inner.plan = part;
+	const int count = list_candidates(&inner, list);
+	slices_plan_free(part);
+	mem_free(corners);
 	return count;
 }
 
@@ -108,8 +127,8 @@ static bool is_same(const CudaChoice *c, const ProjectRequest *what)
 
 /* Choices are cached in the plan: examining every view in each iteration would take longer than
  * projecting a small slice. */
-static tomos_status find_choice(
-	tomos_backend *backend, const ProjectRequest *what, const CudaChoice **choice)
+static tomos_status find_choice(tomos_backend *backend, const ProjectRequest *whole,
+	const ProjectRequest *what, const CudaChoice **choice)
 {
 	const CudaPlan *kept;
 	TRY(cuda_plan(backend, what->plan, &kept));
@@ -127,7 +146,7 @@ static tomos_status find_choice(
 		.first = what->first,
 		.count = what->count};
 	*choice = fresh;
-	tomos_status status = choose(backend, what, &fresh->notes, &fresh->row);
+	tomos_status status = choose(backend, whole, what, &fresh->notes, &fresh->row);
 	fresh->used = status == TOMOS_OK;
 	return status;
 }
@@ -159,17 +178,26 @@ static CudaFusion find_fusion(tomos_backend *backend, const ProjectRequest *what
 	return fusion == FUSES_NEXT ? FUSES_NOT : fusion;
 }
 
-/* Clears the output if it shall be overwritten and the kernel can only accumulate. */
-static tomos_status open_epilogue(tomos_backend *backend, const ProjectRequest *what,
+/* Clears the output if it shall be overwritten and the kernel can only accumulate; that of a
+ * forward projection also where the kernel has a part of it. */
+static tomos_status open_epilogue(tomos_backend *backend, const ProjectRequest *what, bool part,
 	const CudaChoice *choice, CudaEpilogue *epilogue)
 {
-	if (epilogue->kind != EPILOGUE_OVERWRITE || overwrites(choice, what))
+	const bool forward_part = part && what->direction == FORWARD;
+	if (epilogue->kind != EPILOGUE_OVERWRITE || (!forward_part && overwrites(choice, what)))
 		return TOMOS_OK;
 	epilogue->kind = EPILOGUE_ACCUMULATE;
 	return project_begin(backend, what);
 }
 
-static tomos_status run(tomos_backend *backend, const ProjectRequest *what,
+/* A request, or the part of it that is run instead: `inner` is `whole` where crop is NULL. */
+typedef struct {
+	const ProjectRequest *whole;
+	ProjectRequest inner;
+	const CudaCrop *crop;
+} Projecting;
+
+static tomos_status run_inner(tomos_backend *backend, const ProjectRequest *what,
 	const CudaChoice *choice, const CudaEpilogue *epilogue)
 {
 	backend->last_kernel = choice->row ? choice->row->name : NULL;
@@ -178,16 +206,26 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what,
 	return cuda_reference(backend, what);
 }
 
+static tomos_status run(tomos_backend *backend, const Projecting *p, const CudaChoice *choice,
+	const CudaEpilogue *epilogue)
+{
+	if (!p->crop)
+		return run_inner(backend, p->whole, choice, epilogue);
+	TRY(cuda_crop_begin(backend, p->whole, &p->inner, p->crop));
+	TRY(run_inner(backend, &p->inner, choice, epilogue));
+	return cuda_crop_end(backend, p->whole, &p->inner, p->crop);
+}
+
 /* Runs a projection in the stream for projections (cuda_enter), and a fused update in the main
  * stream, in order with other operations on the voxels. */
-static tomos_status run_in_turn(tomos_backend *backend, const ProjectRequest *what,
+static tomos_status run_in_turn(tomos_backend *backend, const Projecting *p,
 	const CudaChoice *choice, const CudaEpilogue *epilogue)
 {
 	if (epilogue->kind == EPILOGUE_UPDATE)
-		return run(backend, what, choice, epilogue);
+		return run(backend, p, choice, epilogue);
 	tomos_status status = cuda_enter(backend);
 	if (status == TOMOS_OK)
-		status = run(backend, what, choice, epilogue);
+		status = run(backend, p, choice, epilogue);
 	tomos_status left = cuda_leave(backend);
 	return status == TOMOS_OK ? left : status;
 }
@@ -226,20 +264,23 @@ static tomos_status dispatch_locked(tomos_backend *backend, const Request *r, bo
 					 : what->overwrite ? EPILOGUE_OVERWRITE
 							   : EPILOGUE_ACCUMULATE};
 	const CudaChoice *kept;
+	Projecting p = {what, *what, NULL};
 	TRY(cuda_use(backend));
-	TRY(find_choice(backend, what, &kept));
+	if (!r->residual && !(r->update && r->update->rays)) /* which are arrays of all pixels */
+		TRY(cuda_crop(backend, what, &p.inner, &p.crop));
+	TRY(find_choice(backend, what, &p.inner, &kept));
 	CudaChoice choice = *kept;
 	*done = true;
 	if (r->update)
-		TRY(fuse_update(backend, what, r->update, &choice, &epilogue, done));
+		TRY(fuse_update(backend, &p.inner, r->update, &choice, &epilogue, done));
 	if (r->residual) {
 		*done = overwrites(&choice, what);
 		epilogue.residual = (CudaResidual){what->projections, *r->residual};
 	}
 	if (!*done)
 		return TOMOS_OK;
-	TRY(open_epilogue(backend, what, &choice, &epilogue));
-	return run_in_turn(backend, what, &choice, &epilogue);
+	TRY(open_epilogue(backend, what, p.crop != NULL, &choice, &epilogue));
+	return run_in_turn(backend, &p, &choice, &epilogue);
 }
 
 /* *done is false, and nothing has been computed, where no kernel can fuse the request. */

@@ -1,4 +1,5 @@
 /* Transfers between host arrays and the device, and the device data of plans. */
+#include "backend/cuda/crop.h"
 #include "backend/cuda/kernels/hat.h"
 
 enum { STAGE_FLOATS = 4 << 20 };
@@ -286,9 +287,21 @@ void cuda_copies_free(CudaDevice *d)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
+/* The data of a plan, and the part of the detector that it needs. */
+typedef struct {
+	CudaPlan plan;
+	CudaCrop crop;
+} Kept;
+
+CudaCrop *cuda_crop_of(const CudaPlan *kept)
+{
+	return &((Kept *)kept)->crop;
+}
+
 static void plan_release(tomos_backend *backend, void *data)
 {
 	CudaPlan *kept = (CudaPlan *)data;
+	cuda_crop_free(cuda_crop_of(kept));
 	(void)cudaSetDevice(device_of(backend)->number);
 	cudaFree(kept->views);
 	for (int i = 0; i < KEPT_SLOTS; i++)
@@ -328,9 +341,9 @@ tomos_status cuda_plan(tomos_backend *backend, const Plan *plan, const CudaPlan 
 	}
 	cache->owner = backend;
 	if (!cache->data) {
-		CudaPlan *made;
+		Kept *made;
 		TRY(mem_zeroed(&made, 1, sizeof *made, "the views"));
-		tomos_status status = plan_send(backend, plan, made);
+		tomos_status status = plan_send(backend, plan, &made->plan);
 		if (status != TOMOS_OK) {
 			plan_release(backend, made);
 			return status;

@@ -1,14 +1,15 @@
 /* Phoenix and Waygate: .pca, an INI file beside TIFF files "<name>_0001.tif", top row first.
  *
- * Neither the direction of rotation nor the meaning of cx, cy, Tilt, Oblique and DetectorRot is
- * documented: the axis and the direction are left open.
+ * Neither the direction of rotation and of columns nor the meaning of cx, cy, Tilt, Oblique and
+ * DetectorRot is documented: the axis and the direction are left open.
  */
 #include "run/scanner/scanner.h"
 
 static bool phoenix_head(const char *head, size_t length)
 {
 	(void)length;
-	return head_has(head, "FDD=") && head_has(head, "FOD=") && head_has(head, "[Geometry]");
+	return head_has(head, "[Geometry]") &&
+	       (head_has(head, "Version-pca") || (head_has(head, "FDD") && head_has(head, "FOD")));
 }
 
 typedef struct {
@@ -63,6 +64,7 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 	scan->setup.white = p.white;
 	scan->setup.axis = NAN;
 	TRY(scan_notes(scan));
+	TRY(scan_mirrored(scan));
 	for (int i = 0; i < COUNT(left); i++) {
 		double value = 0;
 		bool found;

@@ -87,6 +87,21 @@ tomos_status scan_steps(tomos_scan *scan, double first, double step)
 	return TOMOS_OK;
 }
 
+/* Frames that were converted, to uint8 for instance, do not have the counts of the file's level. */
+static tomos_status note_white(tomos_scan *scan)
+{
+	const Element type = scan->sets[TOMOS_VIEWS].file->element;
+	double white = scan->setup.white;
+	if (!(white > 0))
+		return TOMOS_OK;
+	if (type.kind == 'f' || white <= ldexp(1, 8 * type.bytes - (type.kind == 'i')))
+		return scan_note(scan, "white", "%g counts", white);
+	scan->setup.white = 0;
+	return scan_note(scan, "note",
+		"the white level %g is not used: it is more than frames of type %s hold", white,
+		element_name(type));
+}
+
 tomos_status scan_notes(tomos_scan *scan)
 {
 	const ScanSetup *s = &scan->setup;
@@ -102,14 +117,17 @@ tomos_status scan_notes(tomos_scan *scan)
 	else
 		TRY(scan_note(scan, "axis", "column %.3f (middle %g)", s->axis,
 			0.5 * (double)(scan->columns - 1)));
+	if (fabs(s->axis_row - 0.5 * (double)(scan->rows - 1)) > 5e-4)
+		TRY(scan_note(scan, "midplane", "row %.3f (middle %g)", s->axis_row,
+			0.5 * (double)(scan->rows - 1)));
 	if (s->roll != 0 || s->slant != 0 || s->swivel != 0)
-		TRY(scan_note(scan, "detector", "roll %.4g, slant %.4g, swivel %.4g degrees",
+		TRY(scan_note(scan, "detector", "roll %.4f, slant %.4f, swivel %.4f degrees",
 			s->roll / RADIANS, s->slant / RADIANS, s->swivel / RADIANS));
 	if (scan->angles)
-		TRY(scan_note(scan, "rotation", "%.6g to %.6g degrees%s", scan->angles[0] / RADIANS,
-			scan->angles[views - 1] / RADIANS,
+		TRY(scan_note(scan, "rotation", "%.6g to %.6g degrees%s",
+			scan->angles[0] / RADIANS + 0.0, scan->angles[views - 1] / RADIANS,
 			s->direction_known ? "" : "; the direction is not said"));
-	return s->white > 0 ? scan_note(scan, "white", "%g counts", s->white) : TOMOS_OK;
+	return note_white(scan);
 }
 
 tomos_status scan_mirrored(tomos_scan *scan)
@@ -149,13 +167,27 @@ static size_t digits_of(const char *name, const char *prefix)
 	return strcasecmp(end, ".tif") == 0 || strcasecmp(end, ".tiff") == 0 ? digits : 0;
 }
 
+/* `other` is a TIFF file of the folder, "": there is none. */
+static tomos_status no_files(
+	const tomos_scan *scan, const char *folder, const char *prefix, const char *other)
+{
+	if (!other[0])
+		return fail(TOMOS_BAD_FILE, "'%s': there are no files '%s%s0001.tif' and so on",
+			scan->path, folder, prefix);
+	return fail(TOMOS_BAD_FILE,
+		"'%s': there are no files '%s%s0001.tif' and so on; there is '%s': rename these "
+		"files, or correct their name in a copy of '%s'",
+		scan->path, folder, prefix, other, scan->path);
+}
+
 /* A pattern for such names: of equal numbers of digits, or of any. */
-static tomos_status find_pattern(char **pattern, const char *folder, const char *prefix)
+static tomos_status find_pattern(
+	char **pattern, const tomos_scan *scan, const char *folder, const char *prefix)
 {
 	struct dirent **list = NULL;
 	int count = scandir(folder[0] ? folder : ".", &list, NULL, alphasort);
 	size_t least = 0, most = 0, length = 0;
-	char start[512] = "", digits[128] = "", ending[8] = "";
+	char start[512] = "", digits[128] = "", ending[8] = "", other[256] = "";
 	if (count < 0)
 		return fail(TOMOS_IO, "directory '%s' cannot be read: %s", folder, strerror(errno));
 	for (int i = 0; i < count; i++) {
@@ -166,12 +198,14 @@ static tomos_status find_pattern(char **pattern, const char *folder, const char 
 			most = found > most ? found : most;
 			snprintf(start, sizeof start, "%.*s", (int)strlen(prefix), name);
 			snprintf(ending, sizeof ending, "%.6s", strrchr(name, '.'));
-		}
+		} else if (!other[0] &&
+			   (list_fits(name, "", ".tif") || list_fits(name, "", ".tiff")))
+			snprintf(other, sizeof other, "%s", name);
 		free(list[i]); /* scandir's own memory */
 	}
 	free(list);
 	if (most == 0)
-		return fail(TOMOS_BAD_FILE, "there are no files '%s%s0001.tif'", folder, prefix);
+		return no_files(scan, folder, prefix, other);
 	for (size_t i = 0; i + 1 < least && length + 8 < sizeof digits; i++)
 		length += (size_t)snprintf(digits + length, sizeof digits - length, "[0-9]");
 	snprintf(digits + length, sizeof digits - length, "%s", least == most ? "?" : "*");
@@ -180,18 +214,38 @@ static tomos_status find_pattern(char **pattern, const char *folder, const char 
 	return mem_printf(pattern, "%s%s%s%s", folder, escaped, digits, ending);
 }
 
+/* Names the first file that is missing: in the middle, or after the last one. */
+static tomos_status too_few(
+	const tomos_scan *scan, int64_t views, const char *folder, const char *prefix)
+{
+	const FrameSet *set = &scan->sets[TOMOS_VIEWS];
+	int64_t number = -1;
+	char after[512] = "", which[600];
+	TRY(tomos_file_gap(set->file, &number, after, sizeof after));
+	if (number >= 0)
+		snprintf(which, sizeof which,
+			"; number %lld is missing, after '%.300s': a copy of that in its place, "
+			"with the option 'bad-views', lets the others be used",
+			(long long)number, after);
+	else
+		snprintf(which, sizeof which,
+			"; the last ones are missing: a copy of '%.300s' beside it that says %lld "
+			"views reads those that are there",
+			scan->path, (long long)set->count);
+	return fail(TOMOS_BAD_FILE, "'%s' says %lld views, and there are %lld files '%s%s...'%s",
+		scan->path, (long long)views, (long long)set->count, folder, prefix, which);
+}
+
 tomos_status numbered_tiffs(tomos_scan *scan, const char *folder, const char *prefix, int64_t views)
 {
 	FrameSet *set = &scan->sets[TOMOS_VIEWS];
 	char *pattern;
-	TRY(find_pattern(&pattern, folder, prefix));
+	TRY(find_pattern(&pattern, scan, folder, prefix));
 	tomos_status status = frames_open(set, pattern, "", "");
 	mem_free(pattern);
 	TRY(status);
 	if (set->count < views)
-		return fail(TOMOS_BAD_FILE,
-			"'%s' says %lld views, and there are %lld files '%s%s...'", scan->path,
-			(long long)views, (long long)set->count, folder, prefix);
+		return too_few(scan, views, folder, prefix);
 	scan->rows = set->file->shape[1];
 	scan->columns = set->file->shape[2];
 	return first_frames(scan, views);

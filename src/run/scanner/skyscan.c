@@ -16,7 +16,7 @@ static bool skyscan_head(const char *head, size_t length)
 {
 	(void)length;
 	return head_has(head, "[Acquisition]") && head_has(head, "[System]") &&
-	       head_has(head, "Object to Source");
+	       (head_has(head, "Object to Source") || head_has(head, "SkyScan"));
 }
 
 typedef struct {
@@ -31,8 +31,8 @@ static tomos_status read_keys(const Keys *k, SkyScan *s)
 	*s = (SkyScan){.bits = 16};
 	TRY(keys_positive(k, acquisition, "Object to Source (mm)", &s->source_object, NULL));
 	TRY(keys_positive(k, acquisition, "Camera to Source (mm)", &s->source_camera, NULL));
-	TRY(keys_positive(
-		k, acquisition, "Image Pixel Size (um)|Image Pixel Size (\xb5m)", &voxel, NULL));
+	TRY(keys_positive(k, acquisition, "Image Pixel Size (um)|Image Pixel Size (\xc2\xb5m)",
+		&voxel, NULL));
 	TRY(keys_number(k, "System", "Camera X/Y Ratio|CameraXYRatio", &ratio, &(bool){false}));
 	TRY(keys_count(k, acquisition, "Number of Files", &s->views));
 	TRY(keys_count(k, acquisition, "Number of Rows", &s->rows));

@@ -109,7 +109,8 @@ static tomos_status fill(tomos_scan *scan, const XmlNode *root)
 	TRY(scan_steps(scan, y.start, -y.arc / y.views));
 	scan->setup.white = ldexp(1, (int)y.bits) - 1;
 	scan->setup.axis = NAN;
-	return scan_notes(scan);
+	TRY(scan_notes(scan));
+	return scan_mirrored(scan);
 }
 
 const ScanKind scanner_yxlon = {.name = "yxlon", .xml = fill, .head = yxlon_head, .title = "YXLON"};

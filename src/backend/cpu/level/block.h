@@ -107,19 +107,23 @@ static inline double greater(double a, double b)
 	return b > a ? b : a;
 }
 
-/* Columns, rows and edge widths times depth^2 have their extremes at corners of the block, provided
- * that the depth is positive at all of them. */
+/* Columns and rows have their extremes at corners of the block, provided that the depth is positive
+ * at all of them. Widths of edges are linear functions divided by depth^2. Where w is the largest
+ * one at the corners, the linear function is at most w times the mean of depth^2 over corners,
+ * weighted by the position in the block, and the depth is the mean of depth: the width is at most
+ * w (near + far)^2 / (4 near far), by Kantorovich's inequality. */
 static inline Range block_range(const Look *look, const Box *block)
 {
 	Range range = {{HUGE_VAL, HUGE_VAL}, {-HUGE_VAL, -HUGE_VAL}, {0, 0}, HUGE_VAL, {0, 0}};
 	const double *f[2] = {look->column, look->row};
-	double widths[2][3] = {{0}};
+	double widths[2][3] = {{0}}, farthest = 0;
 	for (int i = 0; i < (block->high[2] - block->low[2] > 1 ? 8 : 4); i++) {
 		const double at[3] = {(double)(i & 1 ? block->high[0] - 1 : block->low[0]),
 			(double)(i & 2 ? last_lane(block) : block->low[1]),
 			(double)(i & 4 ? block->high[2] - 1 : block->low[2])};
 		double depth = linear(look->depth, at), nearer = 1 / depth;
 		range.nearest = lesser(range.nearest, depth);
+		farthest = greater(farthest, depth);
 		for (int a = 0; a < 2; a++) {
 			bool same = a == 1 && look->fans;
 			double p = linear(f[a], at) * (same ? 1 : nearer), bend = same ? 0 : p;
@@ -130,13 +134,15 @@ static inline Range block_range(const Look *look, const Box *block)
 					range.steepest[b], fabs(f[a][b] - bend * look->depth[b]) *
 								   (same ? 1 : nearer));
 			for (int b = 0; b < 3 && look->footprints; b++)
-				widths[a][b] = greater(widths[a][b],
-					fabs(f[a][b] - bend * look->depth[b]) * (same ? 1 : depth));
+				widths[a][b] = greater(
+					widths[a][b], fabs(f[a][b] - bend * look->depth[b]) *
+							      (same ? 1 : nearer));
 		}
 	}
+	const double both = range.nearest + farthest;
 	for (int a = 0; a < 2 && look->footprints; a++) {
-		for (int b = 0; b < 3 && !(a == 1 && look->fans); b++)
-			widths[a][b] /= range.nearest * range.nearest;
+		for (int b = 0; b < 3; b++)
+			widths[a][b] *= both * both / (4 * range.nearest * farthest);
 		range.reach[a] = widest_reach(widths[a]);
 	}
 	return range;

@@ -39,10 +39,10 @@ static const double column_time = BY_LANES(33, 25, 30);
 static const double voxel_times[] = {
 	BY_LANES(0.15, 0.24, 1.6), BY_LANES(0.55, 0.7, 1.6), BY_LANES(1.2, 1.05, 1.9)};
 static const double patch_times[] = {BY_LANES(0.8, 0.8, 2.4), BY_LANES(0.17, 0.17, 0.1)};
-static const double circle_times[] = {BY_LANES(0.5, 0.5, 1.1), 0.06};
+static const double circle_times[] = {BY_LANES(0.5, 0.45, 1.1), 0.06};
 
 /* Kernels of circles set up strips for half of the volume. */
-static const double short_time = 3;
+static const double short_time = 6;
 
 static double column_slower_by(const ProjectRequest *what, const Density *d, bool circle)
 {

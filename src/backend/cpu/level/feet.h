@@ -116,7 +116,7 @@ INLINE Trapezoid trapezoid_at(const Edges *e, vf x, const bool sorted)
 /* One coordinate. near: the factors of widths; depth: the roots of one over these, at x. In two
  * loops: the operations for one voxel depend on each other, and a processor overlaps more
  * iterations of short loops. */
-INLINE void shares_of(const vf *at, const vf *near, const vf depth[2], const Edges *edges,
+INLINE void shares_by(const vf *at, const vf *near, const vf depth[2], const Edges *edges,
 	const TileStrip *s, const int pixels, const bool sorted, vf *first, vf *shares)
 {
 	const Edges e = *edges;
@@ -132,6 +132,15 @@ INLINE void shares_of(const vf *at, const vf *near, const vf depth[2], const Edg
 	}
 	for (int64_t i = 0; i < s->count; i++)
 		trapezoid_shares(&t[i], from[i], pixels, shares + i * pixels);
+}
+
+INLINE void shares_of(const vf *at, const vf *near, const vf depth[2], const Edges *edges,
+	const TileStrip *s, const int pixels, vf *first, vf *shares)
+{
+	if (edges->sorted)
+		shares_by(at, near, depth, edges, s, pixels, true, first, shares);
+	else
+		shares_by(at, near, depth, edges, s, pixels, false, first, shares);
 }
 
 /* Voxels with no pixel on the detector are assigned to cells beside it. */
@@ -168,19 +177,12 @@ INLINE void feet_of(const TileView *t, const Cells *cells, const TileStrip *s, c
 	const Strip *m = &s->strip;
 	const vf depth[2] = {1 + m->lean, m->bend}, same[2] = {vf_all(1), vf_all(0)};
 	vf ones[BATCH];
-	if (edges[0].sorted)
-		shares_of(spots->column, spots->near, depth, &edges[0], s, columns, true, f->column,
-			f->across);
-	else
-		shares_of(spots->column, spots->near, depth, &edges[0], s, columns, false,
-			f->column, f->across);
+	shares_of(spots->column, spots->near, depth, &edges[0], s, columns, f->column, f->across);
 	for (int i = 0; i < BATCH && t->look.fans; i++)
 		ones[i] = vf_all(1);
 	const vf *near = t->look.fans ? ones : spots->near, *deep = t->look.fans ? same : depth;
-	if (rows > 1 && edges[1].sorted)
-		shares_of(spots->row, near, deep, &edges[1], s, rows, true, f->row, f->along);
-	else if (rows > 1)
-		shares_of(spots->row, near, deep, &edges[1], s, rows, false, f->row, f->along);
+	if (rows > 1)
+		shares_of(spots->row, near, deep, &edges[1], s, rows, f->row, f->along);
 	cells_of(m, s->count, cells->clipped, rows, f);
 }
 

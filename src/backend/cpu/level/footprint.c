@@ -14,6 +14,11 @@ static bool footprint_applies(const ProjectRequest *what)
 	return true;
 }
 
+static bool footprint_slower(const ProjectRequest *what)
+{
+	return lanes_idle(what);
+}
+
 /* Sums over four columns from `first` on, of all rows: the rows of each voxel are added before its
  * pixels are distributed to vectors. */
 INLINE void sum_rows(const float *pixels, const vi *cell, const vf *along, int64_t width,
@@ -185,4 +190,5 @@ static tomos_status footprint_project(const ProjectRequest *what)
 const CpuKernel LEVEL(cpu_footprint_any) = {
 	.applies = footprint_applies,
 	.run = {footprint_project, footprint_project},
+	.slower = footprint_slower,
 };

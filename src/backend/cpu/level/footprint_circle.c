@@ -154,6 +154,13 @@ static void project_block(const TileView *t, const Box *block, const Cells *cell
 	window_end(t, &window);
 }
 
+/* Columns are vectors of two quads, which are two registers with narrow vectors. */
+static bool footprint_circle_slower(const ProjectRequest *what)
+{
+	(void)what;
+	return LANES < 8;
+}
+
 static tomos_status footprint_circle_project(const ProjectRequest *what)
 {
 	return LEVEL(tiles_circle)(what, project_block);
@@ -162,4 +169,5 @@ static tomos_status footprint_circle_project(const ProjectRequest *what)
 const CpuKernel LEVEL(cpu_footprint_circle) = {
 	.applies = LEVEL(tiles_circle_apply),
 	.run = {footprint_circle_project, footprint_circle_project},
+	.slower = footprint_circle_slower,
 };

@@ -26,70 +26,113 @@ typedef struct {
 	float share[MOST_PIXELS], x[2], y[2], z, rate, near2, nearest, dz;
 } Sight;
 
-/* Weight of the voxels from `at` on upwards: the common factor, and the distances. */
-static inline float sight_weight(
-	Sight *s, const Plan *plan, const KernelView *k, const double at[3], double depth)
+/* LANES neighbouring columns from voxel `at` on upwards: depth, row times depth (fans: row), and
+ * the members of Sight that differ. */
+typedef struct {
+	Doubles depth, height, row, step;
+	vf weight, x[2], y[2], z, rate, near2, nearest;
+	vi rows, upright;
+	float dz;
+	bool distance;
+} Sights;
+
+static inline Sights sights_at(const KernelView *k, const double at[3])
 {
-	bool fans = KERNEL_FANS(k);
-	s->distance = plan->model.weight == WEIGHT_RAY && KERNEL_HAS_SOURCE(k);
-	if (plan->model.weight == WEIGHT_NONE)
-		return 1;
-	if (plan->model.weight == WEIGHT_DEPTH)
-		return (float)(1 / (depth * depth));
-	if (!s->distance)
-		return (float)k->mass;
-	double p[3], step[3], square = 0, along = 0, size = 0;
-	double row = k->row[0] * at[0] + k->row[1] * at[1] + k->row[2] * at[2] + k->row[3];
+	const double *d = k->depth, *r = k->row;
+	return (Sights){.depth = doubles_line(d[0] * at[0] + d[1] * at[1] + d[3], d[0]),
+		.height = doubles_line(r[0] * at[0] + r[1] * at[1] + r[2] * at[2] + r[3], r[0])};
+}
+
+/* The distances to the source. */
+static inline void sights_distances(
+	Sights *s, const Plan *plan, const KernelView *k, const double at[3])
+{
+	const bool fans = KERNEL_FANS(k);
+	const double *size = plan->whole.step;
+	Doubles nearest, near2;
+	double step[3], square = 0;
 	for (int a = 0; a < 3; a++) {
-		p[a] = (at[a] - k->src[a] - (fans ? row * k->v[a] : 0)) * plan->whole.step[a];
-		step[a] = ((a == 2) - (fans ? k->row[2] * k->v[a] : 0)) * plan->whole.step[a];
+		step[a] = ((a == 2) - (fans ? k->row[2] * k->v[a] : 0)) * size[a];
 		square += step[a] * step[a];
-		along += step[a] * p[a];
-		size += p[a] * p[a];
 	}
-	double nearest = square > 1e-12 ? -along / square : 0;
-	s->dz = square > 1e-12 ? (float)sqrt(square) : 0;
-	s->nearest = (float)(nearest * s->dz);
-	s->near2 = (float)fmax(size - nearest * nearest * square, 0);
-	return (float)(k->mass / (depth * depth * (fans ? 1 : depth)));
+	const double rate = square > 1e-12 ? 1 / square : 0, dz = square > 1e-12 ? sqrt(square) : 0;
+	const Doubles x = doubles_line(at[0], 1);
+	for (int h = 0; h < 2; h++) {
+		vd along = {0}, far = {0};
+		for (int a = 0; a < 3; a++) {
+			vd p = (a == 0 ? x.half[h] : at[a] + (vd){0}) - k->src[a];
+			p = (p - (fans ? k->v[a] : 0) * s->height.half[h]) * size[a];
+			along += step[a] * p;
+			far += p * p;
+		}
+		nearest.half[h] = -dz * rate * along;
+		near2.half[h] = vd_most(far - along * along * rate, (vd){0});
+	}
+	s->dz = (float)dz;
+	s->nearest = doubles_float(&nearest);
+	s->near2 = doubles_float(&near2);
 }
 
-/* Rows of `tall` voxels from `at` on upwards. */
-static inline void sight_rows(
-	Sight *s, const KernelView *k, const double at[3], double depth, int64_t tall)
+/* Weights: the common factor, and the distances. */
+static inline void sights_weights(
+	Sights *s, const Plan *plan, const KernelView *k, const double at[3])
 {
-	double nearer = KERNEL_FANS(k) ? 1 : 1 / depth, bend = KERNEL_FANS(k) ? 0 : nearer;
-	double row = k->row[0] * at[0] + k->row[1] * at[1] + k->row[2] * at[2] + k->row[3];
-	s->row = row * nearer;
-	s->step = k->row[2] * nearer;
-	s->x[0] = (float)(k->row[0] * nearer - s->row * k->depth[0] * bend);
-	s->y[0] = (float)(k->row[1] * nearer - s->row * k->depth[1] * bend);
-	s->x[1] = (float)(-s->step * k->depth[0] * bend);
-	s->y[1] = (float)(-s->step * k->depth[1] * bend);
-	s->z = (float)fabs(s->step);
-	/* Widths are largest at one of the ends. */
-	float top = (float)(tall + 2 * LANES), x = fabsf(s->x[0]), y = fabsf(s->y[0]);
-	x = fmaxf(x, fabsf(s->x[0] + top * s->x[1]));
-	y = fmaxf(y, fabsf(s->y[0] + top * s->y[1]));
-	s->upright = s->z > fmaxf(hypotf(x, y), 2 * LEAST_WIDTH);
-	s->rate = 1 / s->z;
-	float wide = x + y + s->z + 1e-5F;
-	s->fits &= wide <= MOST_PIXELS - 1;
-	s->rows = s->fits ? (int)ceilf(wide) + 1 : 0;
-	s->below = s->rows / 2 + 1;
+	const int weight = plan->model.weight;
+	const bool source = KERNEL_HAS_SOURCE(k);
+	s->distance = weight == WEIGHT_RAY && source;
+	s->weight = vf_all(weight == WEIGHT_RAY ? (float)k->mass : 1);
+	if (weight == WEIGHT_NONE || (weight == WEIGHT_RAY && !source))
+		return;
+	vf nearer = 1 / doubles_float(&s->depth);
+	s->weight *= nearer * nearer;
+	if (s->distance && !KERNEL_FANS(k))
+		s->weight *= nearer;
+	if (s->distance)
+		sights_distances(s, plan, k, at);
 }
 
-/* Trapezoids of LANES columns from voxel `at` on, in detector columns: the first one, and
- * where its upper edge is. Clears the lanes of `near` whose position no detector has. */
-static inline Trapezoid sight_columns(
-	const KernelView *k, const double at[3], vi *near, vi *first, vf *from)
+/* Rows of `tall` voxels. */
+static inline void sights_rows(Sights *s, const KernelView *k, int64_t tall)
+{
+	const bool fans = KERNEL_FANS(k);
+	const double *r = k->row, *d = k->depth;
+	Doubles edges[4];
+	for (int h = 0; h < 2; h++) {
+		vd nearer = fans ? 1 + (vd){0} : 1 / s->depth.half[h];
+		vd bend = fans ? (vd){0} : nearer;
+		vd row = s->height.half[h] * nearer, step = r[2] * nearer;
+		s->row.half[h] = row;
+		s->step.half[h] = step;
+		for (int a = 0; a < 2; a++) {
+			edges[2 * a].half[h] = r[a] * nearer - row * d[a] * bend;
+			edges[2 * a + 1].half[h] = -step * d[a] * bend;
+		}
+	}
+	for (int i = 0; i < 2; i++) {
+		s->x[i] = doubles_float(&edges[i]);
+		s->y[i] = doubles_float(&edges[2 + i]);
+	}
+	/* Widths are largest at one of the ends. */
+	const float top = (float)(tall + 2 * LANES);
+	vf x = vf_max(vf_abs(s->x[0]), vf_abs(s->x[0] + top * s->x[1]));
+	vf y = vf_max(vf_abs(s->y[0]), vf_abs(s->y[0] + top * s->y[1]));
+	vf z = vf_abs(doubles_float(&s->step)), wide = x + y + z + 1e-5F;
+	s->z = z;
+	s->rate = 1 / z;
+	s->upright = (z * z > x * x + y * y) & (z > 2 * LEAST_WIDTH);
+	s->rows = (wide <= (float)(MOST_PIXELS - 1)) & (vi)(1 - vf_truncate(vf_floor(-wide)));
+}
+
+/* Trapezoids of the columns, in detector columns: the first one, and where its upper edge is.
+ * Clears the lanes of `near` whose position no detector has. */
+static inline Trapezoid sights_columns(
+	const Sights *s, const KernelView *k, const double at[3], vi *near, vi *first, vf *from)
 {
 	const double *d = k->depth, *f = k->column;
-	Doubles depth = doubles_line(d[0] * at[0] + d[1] * at[1] + d[3], d[0]);
 	Doubles centre = doubles_line(f[0] * at[0] + f[1] * at[1] + f[3], f[0]);
 	for (int h = 0; h < 2; h++)
-		centre.half[h] /= depth.half[h];
-	vf place = doubles_float(&centre), rate = 1 / doubles_float(&depth), fraction;
+		centre.half[h] /= s->depth.half[h];
+	vf place = doubles_float(&centre), rate = 1 / doubles_float(&s->depth), fraction;
 	vi whole = doubles_round(&centre, &fraction);
 	const vf edges[3] = {((float)f[0] - place * (float)d[0]) * rate,
 		((float)f[1] - place * (float)d[1]) * rate, vf_all(0)};
@@ -100,27 +143,66 @@ static inline Trapezoid sight_columns(
 	return t;
 }
 
-/* The sights of LANES columns of `tall` voxels from voxel `at` on. */
-static inline void sights_of(
-	const Plan *plan, const KernelView *k, const double at[3], int64_t tall, Sight *sights)
+/* Shares of at most `most` columns; returns how many are set, 3 or more. */
+static inline int sights_shares(const Trapezoid *t, vf from, int most, vf *shares)
+{
+	if (most <= 3)
+		trapezoid_shares(t, from, 3, shares);
+	else if (most == 4)
+		trapezoid_shares(t, from, 4, shares);
+	else
+		trapezoid_shares(t, from, most, shares);
+	return most < 3 ? 3 : most;
+}
+
+/* Lane l of all but the columns. */
+static inline void sight_take(const Sights *all, int l, Sight *s)
+{
+	s->distance = all->distance;
+	s->row = ((const double *)&all->row)[l];
+	s->step = ((const double *)&all->step)[l];
+	for (int i = 0; i < 2; i++) {
+		s->x[i] = ((const float *)&all->x[i])[l];
+		s->y[i] = ((const float *)&all->y[i])[l];
+	}
+	s->z = ((const float *)&all->z)[l];
+	s->rate = ((const float *)&all->rate)[l];
+	s->near2 = ((const float *)&all->near2)[l];
+	s->nearest = ((const float *)&all->nearest)[l];
+	s->dz = all->dz;
+	s->upright = ((const int32_t *)&all->upright)[l] != 0;
+	s->rows = ((const int32_t *)&all->rows)[l];
+	s->below = s->rows / 2 + 1;
+}
+
+/* The sights of `wide` (at most LANES) columns of `tall` voxels from voxel `at` on. */
+static inline void sights_of(const Plan *plan, const KernelView *k, const double at[3],
+	int64_t wide, int64_t tall, Sight *sights)
 {
 	vf shares[MOST_PIXELS], from;
 	vi near, first;
-	Trapezoid t = sight_columns(k, at, &near, &first, &from);
+	Sights all = sights_at(k, at);
+	Trapezoid t = sights_columns(&all, k, at, &near, &first, &from);
 	vf base = 2 * t.reach * t.wide;
-	vi fits = base <= (float)(MOST_PIXELS - 1);
-	trapezoid_shares(&t, from, MOST_PIXELS, shares);
-	for (int l = 0; l < LANES; l++) {
+	vi columns = (base <= (float)(MOST_PIXELS - 1)) & (vi)(1 - vf_truncate(vf_floor(-base)));
+	int most = 0;
+	for (int l = 0; l < LANES; l++)
+		most = ((const int32_t *)&columns)[l] > most ? ((const int32_t *)&columns)[l]
+							     : most;
+	most = sights_shares(&t, from, most, shares);
+	sights_weights(&all, plan, k, at);
+	sights_rows(&all, k, tall);
+	for (int i = 0; i < most; i++)
+		shares[i] *= all.weight;
+	for (int l = 0; l < wide; l++) {
 		Sight *s = &sights[l];
-		double here[3] = {at[0] + l, at[1], at[2]};
-		double depth = k->depth[0] * here[0] + k->depth[1] * here[1] + k->depth[3];
-		s->column = near[l] ? first[l] : -MOST_PLACE;
-		s->columns = fits[l] ? (int)ceilf(base[l]) + 1 : 0;
-		s->fits = fits[l];
-		float weight = sight_weight(s, plan, k, here, depth);
-		for (int i = 0; i < MOST_PIXELS; i++)
-			s->share[i] = weight * shares[i][l];
-		sight_rows(s, k, here, depth, tall);
+		sight_take(&all, l, s);
+		s->columns = ((const int32_t *)&columns)[l];
+		s->column =
+			((const int32_t *)&near)[l] ? ((const int32_t *)&first)[l] : -MOST_PLACE;
+		s->fits = s->columns > 0 && s->rows > 0;
+		for (int i = 0; i < most; i++)
+			s->share[i] = ((const float *)&shares[i])[l];
 	}
 }
 

@@ -7,6 +7,7 @@
  * displacements. The adjoint adds to the same nine vectors, which are shifted back at the end.
  */
 #include <stdatomic.h>
+#include "backend/cpu/level/density.h"
 #include "backend/cpu/level/oblique.h"
 
 enum {
@@ -19,9 +20,6 @@ enum {
 	PART_FLOATS = 3 << 19,    /* a part of the volume stays in the L3 cache */
 	LARGEST_FLOATS = 6 << 20, /* limit on scratch memory */
 };
-
-/* Largest position, in voxels, for which fixed-point numbers do not overflow. */
-#define FARTHEST 0x1p20
 
 static void place_axis(Oblique *o, const KernelWalk *walk, const Part *part, int i)
 {
@@ -101,18 +99,20 @@ static bool oblique_applies(const ProjectRequest *what)
 
 static bool oblique_slower(const ProjectRequest *what)
 {
-	double rays = 0, rise = 0, views = (double)what->count;
-	for (int64_t i = 0; i < what->count; i++) {
-		Part part = whole_box(what, i);
-		Oblique o = oblique_view(what, i, &part);
-		rays += 1 / fabs(o.u[0] * o.v[1] - o.u[1] * o.v[0]);
+	double rays = 0, rise = 0, views = (double)min64(SAMPLED_VIEWS, what->count);
+	for (int64_t i = 0; i < (int64_t)views; i++) {
+		const int64_t view = i * what->count / (int64_t)views;
+		Part part = whole_box(what, view);
+		Oblique o = oblique_view(what, view, &part);
+		rays += rays_per_voxel(what, view) /
+			((1 + MORE / (double)o.n[1]) * (1 + MORE / (double)o.n[2]));
 		rise += o.axes[0] == 2 ? 1 : fabs(o.slope[o.axes[1] == 2 ? 0 : 1]);
 	}
 	if (what->box.high[2] - what->box.low[2] < FEWEST_SLICES)
 		return true;
 	if (what->direction == FORWARD)
-		return rays < FEWEST_RAYS * views || rise < LEVEL_RISE * views;
-	return rays < FEWEST_RAYS_BACK * views || (LANES > 8 && rise > LEVEL_RISE * views);
+		return rays < FEWEST_RAYS * views || rise < FLAT_RISE * views;
+	return rays < FEWEST_RAYS_BACK * views || (LANES > 8 && rise > STEEP_RISE * views);
 }
 
 /* ---- shifting -------------------------------------------------------------------------------- */

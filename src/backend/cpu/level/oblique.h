@@ -17,15 +17,18 @@ enum {
 /* Positions are fixed-point numbers with 40 fractional bits. So a ray has exactly the same position
  * in every piece, and its weights agree at the borders. */
 #define ONE ((int64_t)1 << 40)
+/* Largest position, in voxels, for which they do not overflow. */
+#define FARTHEST 0x1p20
 
 /* Shifting takes some time for each voxel, and ray.c more for each ray: it is faster with few rays
- * for each voxel of a plane. Few slices leave most of the shifted voxels empty. */
+ * for each voxel of a shifted plane. Few slices leave most of the shifted voxels empty. */
 enum { FEWEST_SLICES = 16 };
-#define FEWEST_RAYS 0.65
-#define FEWEST_RAYS_BACK 0.3
-/* Rays that rise by fewer slices for each voxel are nearly level: forward, ray.c is faster. Back,
- * steeper rays shift the planes of a wide vector far apart: narrower vectors are faster. */
-#define LEVEL_RISE 0.1
+#define FEWEST_RAYS 0.45
+#define FEWEST_RAYS_BACK 0.25
+/* Slices by which rays rise for each voxel: forward, ray.c is faster with flatter ones. Back,
+ * steeper ones shift the planes of a wide vector far apart: narrower vectors are faster. */
+#define FLAT_RISE 0.35
+#define STEEP_RISE 0.1
 
 /* A part of the box, planes [plane, plane + planes) and rows [row, row + rows) of each; it is
  * processed for all views with the same dominant axis before the next part. */

@@ -5,11 +5,26 @@
  * with one load (back), or adds 1, f, g and f g times its value with one store (forward). In a
  * single slice with one detector row, cells are between two pixels: a + f b.
  */
+#include "backend/cpu/level/density.h"
 #include "backend/cpu/level/patch.h"
 
 bool LEVEL(patch_applies)(const ProjectRequest *what)
 {
 	return !what->plan->model.clamp && !what->plan->model.nearest;
+}
+
+/* Pixels of a voxel, beyond those from which on narrower vectors are faster forward. */
+static double cells_beyond(const ProjectRequest *what, const Density *d, bool circle)
+{
+	(void)what, (void)circle;
+	return d->rows * d->columns - 0.8;
+}
+
+static bool patch_slower(const ProjectRequest *what)
+{
+	if (LANES > 8 && what->direction == FORWARD && slower_in_sum(what, false, cells_beyond))
+		return true;
+	return lanes_idle(what);
 }
 
 /* The coefficients of LANES cells between two rows of pixels. */
@@ -209,4 +224,5 @@ static tomos_status patch_project(const ProjectRequest *what)
 const CpuKernel LEVEL(cpu_patch) = {
 	.applies = LEVEL(patch_applies),
 	.run = {patch_project, patch_project},
+	.slower = patch_slower,
 };

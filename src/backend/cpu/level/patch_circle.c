@@ -8,9 +8,11 @@ static bool patch_circle_applies(const ProjectRequest *what)
 	return LEVEL(patch_applies)(what) && LEVEL(tiles_circle_apply)(what);
 }
 
+enum { FEWEST_SETS = 2 }; /* of views, that repay copying the volume */
+
 bool LEVEL(patch_circle_is_fast)(const ProjectRequest *what)
 {
-	return patch_circle_applies(what) && what->count >= LEAST_SETS * IMAGES;
+	return patch_circle_applies(what) && what->count >= FEWEST_SETS * IMAGES;
 }
 
 /* With oblique rays, the only other kernel takes twice the time. */

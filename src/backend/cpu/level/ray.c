@@ -8,6 +8,7 @@
  * instead of four.
  */
 #include "base/team.h"
+#include "backend/cpu/level/density.h"
 #include "backend/cpu/level/ray_parts.h"
 #include "backend/cpu/level/ray_window.h"
 
@@ -15,7 +16,10 @@ enum {
 	BESIDE = 128, /* rows of a part, and voxels of a row */
 	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* 3.3 MB */
 	SLACK = BESIDE + 3 + 2 * WINDOW, /* floats that windows read before and after `single` */
-	SINGLE_FLOATS = PLANES * (BESIDE + 3) * (BESIDE + 3) + 2 * SLACK,
+	SINGLE_FLOATS = LANES > 8 ? PLANES *(BESIDE + 3) * (BESIDE + 3) + 2 * SLACK : 0,
+	LEAST_VIEWS = 16, /* that repay a second copy */
+	LEAST_TILES = 64, /* back */
+	LEAST_ROWS = 32,
 	CLEARED = 1 << 14, /* floats of `single` that a task clears */
 };
 static const int64_t part_size[3] = {PLANES, BESIDE, BESIDE}, planar_size[3] = {32, 1, 256};
@@ -29,11 +33,21 @@ bool LEVEL(ray_applies)(const ProjectRequest *what)
 	return !plan->model.clamp && plan->model.columns < (int64_t)FAR;
 }
 
+/* Voxels between neighbouring rays, beyond those that a window has (ray_window.h). */
+static double window_lacks(const ProjectRequest *what, const Density *d, bool circle)
+{
+	(void)what, (void)circle;
+	return LANES / d->columns - (WINDOW - 3);
+}
+
 /* Without windows of voxels, which forward projection has in 3D, a load or store per lane takes
- * most of the time: wide vectors have no advantage then. */
+ * most of the time: wide vectors have no advantage then. They need a second copy of the volume. */
 static bool ray_slower(const ProjectRequest *what)
 {
-	return LANES > 8 && (what->direction == ADJOINT || what->plan->model.planar);
+	if (LANES <= 8)
+		return false;
+	return what->direction == ADJOINT || what->plan->model.planar ||
+	       what->count < LEAST_VIEWS || slower_in_sum(what, false, window_lacks);
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -176,11 +190,17 @@ static void forward_band(void *user, int64_t index)
 			forward_side(f, view, &window, side);
 }
 
-/* Size of the parts along axis i, as equal as possible: rays are set up once per part. */
+/* Size of the parts along axis i, as equal as possible: rays are set up once per part. Back, a
+ * part is a task: small volumes have more parts, along axes[1], where it costs the least. */
 static inline int64_t sub_size(const RayPart *whole, int i)
 {
-	int64_t most = whole->planar ? planar_size[i] : part_size[i];
-	return i == 0 ? most : parts(whole->n[i], max64(1, parts(whole->n[i], most)));
+	const int64_t *most = whole->planar ? planar_size : part_size, *n = whole->n;
+	int64_t many = parts(n[i], most[i]);
+	if (i == 1 && whole->what->direction == ADJOINT) {
+		int64_t others = max64(1, parts(n[0], most[0]) * parts(n[2], most[2]));
+		many = max64(many, min64(parts(LEAST_TILES, others), n[1] / LEAST_ROWS));
+	}
+	return parts(n[i], max64(1, many));
 }
 
 static RayPart sub_part(const RayPart *whole, const int64_t at[3])
@@ -269,14 +289,18 @@ tomos_status LEVEL(ray_pose)(const ProjectRequest *what)
 
 /* ---- adjoint --------------------------------------------------------------------------------- */
 
-INLINE void spread_planes(const RayPart *part, const RayRow *row, Rays *rays, const int inside,
+/* Copies of what the loop reads: compilers have to expect that stores of quads change the
+ * originals. */
+INLINE void spread_planes(const RayPart *all, const RayRow *row, const Rays *from, const int inside,
 	const int planar, vf value, float *copy)
 {
-	float *plane = copy + row->from * part->plane;
-	value *= rays->step;
-	for (int64_t k = row->from; k < row->to; k++, plane += part->plane) {
+	const RayPart part = *all;
+	Rays rays = *from;
+	float *plane = copy + row->from * part.plane;
+	value *= rays.step;
+	for (int64_t k = row->to - row->from; k > 0; k--, plane += part.plane) {
 		vf fraction[2], x[4];
-		vi at = rays_visit(part, rays, inside, planar ? 1 : 2, fraction);
+		vi at = rays_visit(&part, &rays, inside, planar ? 1 : 2, fraction);
 		vf high = value * fraction[1], low = value - high;
 		if (planar) {
 			vf_add_twos(plane, (const int32_t *)&at, low, high);

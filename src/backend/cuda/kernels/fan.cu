@@ -2,8 +2,9 @@
  * the kernel and launches; see fan.h and fans_forward.h. */
 #include "backend/cuda/kernels/fan_scatter.h"
 #include "backend/cuda/kernels/fans_forward.h"
+#include "backend/cuda/kernels/slices_resampled.h"
 
-enum { TAPS = 6, ENOUGH_THREADS = 1 << 20, LEAST_SLICES = 16 /* of a stack */ };
+enum { TAPS = 6, ENOUGH_THREADS = 1 << 20 };
 static const int taps_of[TAPS] = {2, 3, 4, 6, 10, 18};
 
 typedef struct {
@@ -117,6 +118,11 @@ static bool is_parallel(const ProjectRequest *what)
 	       hat_find(what, &slices) && !hat_slices(what, &slices);
 }
 
+static bool has_taps(const Choice *c)
+{
+	return c->slices.reach <= 0.499 * taps_of[c->taps];
+}
+
 /* Whether the rays are fans from outside the volume; chooses weights and taps. Parallel rays are
  * projected by tiles. */
 static bool fans_choose(const ProjectRequest *what, Choice *c)
@@ -144,9 +150,10 @@ static bool fans_choose(const ProjectRequest *what, Choice *c)
 		return c->tiles;
 	}
 	c->weights = plan->model.weight != WEIGHT_RAY ? DEEP : error < 4e-7 ? PARABOLA : ROOT;
-	for (c->taps = 0; c->taps < TAPS - 1 && reach > 0.499 * taps_of[c->taps];)
+	c->slices.reach = reach;
+	for (c->taps = 0; c->taps < TAPS - 1 && !has_taps(c);)
 		c->taps++;
-	return reach <= 0.499 * taps_of[c->taps];
+	return c->tiles || has_taps(c);
 }
 
 static bool fan_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -156,7 +163,7 @@ static bool fan_applies(const ProjectRequest *what, CudaNotes *notes)
 	if (!fans_choose(what, c))
 		return false;
 	slices_range(what, &c->slices, &low, &high);
-	return what->plan->model.planar || high - low < LEAST_SLICES;
+	return what->plan->model.planar || high - low < LEAST_STACK;
 }
 
 static bool stack_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -166,7 +173,7 @@ static bool stack_applies(const ProjectRequest *what, CudaNotes *notes)
 	if (what->plan->model.planar || !is_fan(what) || !fans_choose(what, c))
 		return false;
 	slices_range(what, &c->slices, &low, &high);
-	return high - low >= LEAST_SLICES;
+	return high - low >= LEAST_STACK && has_taps(c);
 }
 
 typedef void (*FanKernel)(const Fan s);
@@ -395,10 +402,12 @@ static tomos_status fan_run(tomos_backend *backend, const ProjectRequest *what,
 }
 
 /* Slices without a row and averages are left to the kernels for upright detectors. */
-static CudaFusion fan_fuses(const tomos_backend *, const ProjectRequest *what, const CudaNotes *,
-	const FusedUpdate *step)
+static CudaFusion fan_fuses(const tomos_backend *, const ProjectRequest *what,
+	const CudaNotes *notes, const FusedUpdate *step)
 {
-	return step->average || !what->plan->model.planar ? FUSES_NEXT : FUSES;
+	const HatSlices *slices = &notes_of<Choice>(notes)->slices;
+	const bool all = what->plan->model.planar || slices_have_rows(what, slices);
+	return step->average || !all ? FUSES_NEXT : FUSES;
 }
 
 extern const CudaKernel cuda_fan_forward, cuda_fan_back, cuda_fans_forward_l1;

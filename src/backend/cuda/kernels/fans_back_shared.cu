@@ -23,7 +23,7 @@ static bool fans_applies(const ProjectRequest *what, CudaNotes *notes)
 		most = fmax(most, columns + (double)USUAL);
 	}
 	n->wide = (int)ceil(most);
-	return high - low >= LEAST_SLICES;
+	return high - low >= LEAST_STACK;
 }
 
 /* The rows of `slices` slices from `slice` on, in groups of SLICES. */

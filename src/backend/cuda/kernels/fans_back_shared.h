@@ -13,7 +13,7 @@
 #include <cuda_pipeline.h>
 #include "backend/cuda/kernels/epilogue.h"
 #include "backend/cuda/kernels/fan_span.h"
-#include "backend/cuda/kernels/transpose.h"
+#include "backend/cuda/kernels/slices_resampled.h"
 #include "backend/cuda/kernels/upright.h"
 
 enum {
@@ -21,7 +21,6 @@ enum {
 	LANES = 4,
 	SLICES = 64, /* most slices of a block */
 	THREADS = SIDE * SIDE / 4 * LANES,
-	LEAST_SLICES = 16,
 	STAGE_LINES =
 		200, /* columns of all views of a stage, such that two blocks fit into an SM */
 	MOST_VIEWS = 8,

@@ -392,7 +392,8 @@ template <int PARTS> static bool circle_applies(const ProjectRequest *what, Cuda
 	return what->count > FEW_VIEWS && request_rotation(what, PARTS) != 0 &&
 	       tiles_apply(what, notes_of<int>(notes)) && cuda_has_shared(tile_bytes<Large>()) &&
 	       !sheets_are_faster<Large>(what, &cuda_joseph_forward_upright,
-		       Rows{0.3, PARTS == 4 ? 1.6 : 2.5, 2.2, 0, 0, {0, 0}, 0});
+		       Rows{0.3, PARTS == 4 ? 1.6 : 2.5, 2.2, 0, 0, {0, 0}, 0,
+			       PARTS == 4 ? 4. : 16.});
 }
 
 extern const CudaKernel cuda_joseph_forward_any, cuda_joseph_forward_circle_4,

@@ -406,10 +406,20 @@ static inline double seen_fraction(const ProjectRequest *what)
  * less than `least` everywhere, or varies at most by the factor `ratio`, with the given sum of
  * extremes, and then a view sees at least the fraction `seen` of the slices. Not where the mean of
  * the extremes is between the values of `slow`; never where it is less than `dense`, or where views
- * see less than the fraction `voxels` of the voxels. */
+ * see less than the fraction `voxels` of the voxels, or where there are enough tiles and views are
+ * more than `apart` voxels from each other at the border (0: at any distance). */
 typedef struct {
-	double least, ratio, sum, seen, dense, slow[2], voxels;
+	double least, ratio, sum, seen, dense, slow[2], voxels, apart;
 } Rows;
+
+/* The distance of neighbouring views that are all around a circle, in voxels at the border of the
+ * box: rays of near ones read the same voxels from L1 cache. */
+static inline double views_apart(const ProjectRequest *what)
+{
+	const Box *box = &what->box;
+	const int64_t wide = max64(box->high[0] - box->low[0], box->high[1] - box->low[1]);
+	return M_PI * (double)wide / (double)what->count;
+}
 
 /* Whether rays are in sheets, of which `kernel` makes use, and that is faster: there are few tiles
  * or few views for each of them, or tiles have to be small, or rows are everywhere nearly as far
@@ -428,11 +438,14 @@ static bool sheets_are_faster(
 	if (!kernel->applies(what, &notes) || !sheet_views(what, &least, &most))
 		return false;
 	const double mean = 0.5 * (least + most);
+	const int64_t tiles = (int64_t)blocks.x * blocks.y * blocks.z;
+	if (rows.apart > 0 && tiles >= enough && views_apart(what) > rows.apart)
+		return false;
 	if (what->count >= many &&
 		(mean < rows.dense || (rows.voxels > 0 && seen_fraction(what) < rows.voxels)))
 		return false;
-	if ((int64_t)blocks.x * blocks.y * blocks.z < enough || least < rows.least ||
-		!cuda_has_shared(tile_bytes<Tile>()) || (Tile::PARTS == 1 && what->count < many))
+	if (tiles < enough || least < rows.least || !cuda_has_shared(tile_bytes<Tile>()) ||
+		(Tile::PARTS == 1 && what->count < many))
 		return true;
 	return most <= rows.ratio * least && 2 * mean <= rows.sum &&
 	       !(mean > rows.slow[0] && mean < rows.slow[1]) &&

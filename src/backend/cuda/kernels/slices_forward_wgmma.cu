@@ -7,10 +7,36 @@ static bool half_applies(const ProjectRequest *what, CudaNotes *notes)
 	       tensor_slices(what, notes_of<HatSlices>(notes));
 }
 
+extern const CudaKernel cuda_slices_forward_l1;
+
+/* Whether following rays (slices_forward_l1) is faster: few slices, and few views or a detector
+ * that sees a part of the volume. The factors are picoseconds on an H200, of a voxel of 64 slices
+ * in a view and of its conversion, and of a sample; only ratios matter. */
+static bool rays_are_faster(const ProjectRequest *what, const HatSlices *l)
+{
+	const KernelModel *model = &what->plan->model;
+	const double na = (double)(what->box.high[l->a] - what->box.low[l->a]),
+		     nb = (double)(what->box.high[l->b] - what->box.low[l->b]),
+		     slices = (double)(what->box.high[l->s] - what->box.low[l->s]);
+	const double voxel = what->kernel == KERNEL_voxel ? 13.9 : 10.6;
+	double rays = 0, voxels = 900 * na * nb;
+	CudaNotes notes;
+	for (int64_t i = 0; i < what->count; i++) {
+		const HatView hat = hat_view(what->plan, what->first + i, l, what->kernel);
+		const double across = fabs(hat.along ? hat.ea : hat.eb),
+			     planes = hat.along ? nb : na,
+			     seen = fmin((double)model->columns / across, hat.along ? na : nb);
+		voxels += voxel * planes * seen;
+		rays += voxel / 11 * slices * planes * (double)model->columns;
+	}
+	return rays < voxels * ceil(slices / 64) && cuda_slices_forward_l1.applies(what, &notes);
+}
+
 static bool split_applies(const ProjectRequest *what, CudaNotes *notes)
 {
-	return what->plan->data != DATA_HALF && cuda_level() == 90 &&
-	       tensor_slices(what, notes_of<HatSlices>(notes));
+	HatSlices *slices = notes_of<HatSlices>(notes);
+	return what->plan->data != DATA_HALF && cuda_level() == 90 && tensor_slices(what, slices) &&
+	       !rays_are_faster(what, slices);
 }
 
 template <int SLICES, int PARTS, bool SPARSE>

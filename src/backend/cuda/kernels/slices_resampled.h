@@ -4,6 +4,9 @@
 
 #include "backend/cuda/kernels/transpose.h"
 
+/* Slices from which on they are a stack: kernels for fewer project them one by one. */
+enum { LEAST_STACK = 16 };
+
 /* Slices from `low` on, and views from `first` on of the request. */
 typedef struct {
 	int64_t low, slices, first, count;

@@ -227,12 +227,15 @@ TileSize tile_size(const ProjectRequest *what)
 	return size_of(what, &spread);
 }
 
-/* Tilted detectors, and voxels of about two pixels: voxel_back_any. */
+/* Tilted detectors, and voxels of about two pixels: voxel_back_any. A few slices would be a small
+ * part of a block: voxel_back_upright. */
 static bool tile_applies(const ProjectRequest *what, CudaNotes *notes)
 {
+	enum { FEW = 4 };
 	TileSize *size = notes_of<TileSize>(notes);
 	*size = tile_size(what);
-	return *size == SMALL_TILES || *size == LARGE_TILES;
+	return what->box.high[2] - what->box.low[2] > FEW &&
+	       (*size == SMALL_TILES || *size == LARGE_TILES);
 }
 
 /* Floats of scratch memory per view; pairs: with ray weights. */

@@ -1,4 +1,4 @@
-/* Voxel-driven back projection of few views, as in SART.
+/* Voxel-driven back projection of few views, as in SART, or of voxels that are several pixels wide.
  *
  * The volume is read and written once, which takes longest. A thread has a column of voxels and
  * reads pixels through the cache: copying parts of the views to shared memory, and the barriers
@@ -13,7 +13,8 @@ enum {
 	COLUMN = 16, /* voxels of a thread, along z */
 	WIDE = 32,   /* columns of a block: WIDE x HIGH */
 	HIGH = 4,
-	MOST = 5 /* pixels from voxel to voxel: positions in longer columns are inaccurate */
+	MOST = 12, /* pixels from voxel to voxel: positions in longer columns are inaccurate */
+	BLOCK = 16 /* side of the blocks of kernels that copy tiles */
 };
 
 #define MAGIC 12582912.f /* 1.5 * 2^23: adding it rounds to an integer */
@@ -180,14 +181,48 @@ static __global__ void __launch_bounds__(WIDE *HIGH, 6) few_back(const __grid_co
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
+/* Whether a rectangle around the projection of a block has more pixels than the largest tiles of
+ * voxel_back_any. */
+static bool is_large(const KernelView *k, const double at[3])
+{
+	const double depth = form_at(k->depth, at), column = form_at(k->column, at) / depth,
+		     row = form_at(k->row, at) / depth;
+	double wide = 0, high = 0;
+	for (int a = 0; a < 3; a++) {
+		wide += fabs(k->column[a] - column * k->depth[a]) / depth * (int)BLOCK;
+		high += fabs(k->row[a] - row * k->depth[a]) / depth * (int)BLOCK;
+	}
+	return wide * high > 0.95 * 52 * 52;
+}
+
+/* Whether voxels are so large that many blocks of voxel_back_any do not fit into its tiles and read
+ * the image: of eight blocks in the outer part, in all views. Upright detectors have a kernel
+ * without tiles, which is faster until most of them do not. */
+static bool are_large(const ProjectRequest *what)
+{
+	const double most = rays_are(&what->plan->rays, RAYS_IN_SHEET) ? 0.6 : 0.15;
+	int64_t large = 0;
+	for (int64_t i = 0; i < 8 * what->count; i++) {
+		double at[3];
+		for (int a = 0; a < 3; a++) {
+			const double low = (double)what->box.low[a],
+				     high = (double)(what->box.high[a] - 1);
+			at[a] = i >> a & 1 ? 0.125 * low + 0.875 * high
+					   : 0.875 * low + 0.125 * high;
+		}
+		large += is_large(&what->plan->views[what->first + i / 8], at);
+	}
+	return (double)large > most * 8 * (double)what->count;
+}
+
 /* Not for a fan per row, where the depth does not divide the row. */
 static bool few_applies(const ProjectRequest *what, CudaNotes *)
 {
 	const Plan *plan = what->plan;
 	const KernelModel *model = &plan->model;
 	const int source = plan->rays.source;
-	if (what->count > MOST_VIEWS || model->clamp || model->nearest || model->planar ||
-		model->rows * model->columns > 1 << 30 ||
+	if (!(what->count <= MOST_VIEWS || are_large(what)) || model->clamp || model->nearest ||
+		model->planar || model->rows * model->columns > 1 << 30 ||
 		!(source == TOMOS_POINT || source == TOMOS_PARALLEL))
 		return false;
 	for (int64_t i = 0; i < what->count; i++) {

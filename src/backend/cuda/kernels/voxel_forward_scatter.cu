@@ -8,6 +8,7 @@
  * pixel.
  */
 #include "backend/cuda/kernels/arrival.h"
+#include "backend/cuda/kernels/voxel_choice.h"
 #include "backend/cuda/kernels/voxel_invalid.h"
 #include "backend/cuda/kernels/voxel_work.h"
 
@@ -273,6 +274,13 @@ static __global__ void add_sums(const __grid_constant__ Scatter s)
 extern const CudaKernel cuda_voxel_forward_any;
 
 /* Not for a fan per row, where the depth does not divide the row. */
+bool voxel_any_is_faster(const ProjectRequest *what)
+{
+	CudaNotes notes;
+	return cuda_voxel_forward_any.applies(what, &notes) && !upright_is_faster(what) &&
+	       any_is_faster(what);
+}
+
 static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
@@ -283,8 +291,7 @@ static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 		model->columns > 1 << 20 || model->rows * model->columns > 1 << 28 ||
 		!(source == TOMOS_POINT || source == TOMOS_PARALLEL))
 		return false;
-	if (upright_is_faster(what) ||
-		(any_is_faster(what) && cuda_voxel_forward_any.applies(what, notes)))
+	if (upright_is_faster(what) || voxel_any_is_faster(what))
 		return false;
 	*axes = 0;
 	for (int a = 0; a < 3; a++)

@@ -7,6 +7,7 @@
  */
 #include "backend/cuda/kernels/affine.h"
 #include "backend/cuda/kernels/voxel_columns.h"
+#include "backend/cuda/kernels/voxel_choice.h"
 
 enum {
 	WARP = 32,
@@ -387,7 +388,7 @@ static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 	for (int64_t i = 0; i < what->count; i++)
 		if (!view_applies(what, &views[i]))
 			return false;
-	return true;
+	return !voxel_any_is_faster(what);
 }
 
 /* The largest error of a parabola through three rows of WINDOW, relative to the ray's length. */

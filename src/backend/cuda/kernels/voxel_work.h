@@ -47,7 +47,7 @@ static inline Work work_of(const Plan *plan, const KernelView *k)
 		planes * fmin(wide, seen[0] + (int)RUN) * fmin(high, seen[1] + (int)RUN),
 		fmin(hypot(k->column[0], k->column[1]) / depth, v) > 0.4 &&
 			(KERNEL_HAS_SOURCE(k) ||
-				fabs(k->src[2]) < 0.1 * hypot(k->src[0], k->src[1]))};
+				fabs(k->src[2]) < 0.35 * hypot(k->src[0], k->src[1]))};
 }
 
 /* The third axis of blocks, whose lanes are along `lanes`: such that fewer of their voxels are
@@ -105,6 +105,14 @@ static inline Volume volume_of(const ProjectRequest *what)
 	return v;
 }
 
+/* Picoseconds of voxels that add to one of many views. voxels: of whole blocks; beyond: the
+ * fraction of blocks that do not fit into tiles. Blocks take some microseconds for each view, one
+ * after the other, however few they are; with few views that does not matter. */
+static inline double scatter_work(int64_t views, double voxels, double beyond)
+{
+	return fmax(1.55 * voxels * (1 + 24 * beyond), views < 64 ? 0 : 4.5e6);
+}
+
 /* Upright detectors only. Neighbouring views read nearly the same voxels if they are close. */
 static inline bool upright_is_faster(const ProjectRequest *what)
 {
@@ -123,7 +131,8 @@ static inline bool upright_is_faster(const ProjectRequest *what)
 		turn += fabs(atan2(k->u[0] * last->u[1] - k->u[1] * last->u[0],
 			k->u[0] * last->u[0] + k->u[1] * last->u[1]));
 		gather += 0.25 * w.empty + 0.7 * w.visits + 0.45 * w.updates;
-		scatter += 1.55 * w.blocks * padding * (1 + 12 * beyond_tile(plan, k, TALL_ROWS)) +
+		scatter += scatter_work(what->count, w.blocks * padding,
+				   beyond_tile(plan, k, TALL_ROWS)) +
 			   10 * pixels;
 	}
 	const bool close = turn < 0.09 * (double)what->count; /* 5 degrees */
@@ -149,22 +158,23 @@ static inline double pixels_of_voxel(const Plan *plan, const KernelView *k)
 	return most;
 }
 
-/* Whether pixels that gather (voxel_forward_any) are faster, as many blocks of large voxels do not
- * fit into tiles. */
+/* Whether pixels that gather (voxel_forward_any) are faster, as there are few blocks, or many of
+ * large voxels do not fit into tiles. */
 static inline bool any_is_faster(const ProjectRequest *what)
 {
 	const Plan *plan = what->plan;
 	const Volume volume = volume_of(what);
 	const double pixels = (double)(plan->model.rows * plan->model.columns);
-	double gather = 0, scatter = 0, all = 0;
+	double gather = 0, scatter = 0;
 	for (int64_t i = 0; i < what->count; i++) {
 		const KernelView *k = &plan->views[what->first + i];
-		const double beyond = beyond_tile(plan, k, TALL_ROWS);
-		all += beyond;
-		gather += 2.6 * volume.voxels * fmax(pixels_of_voxel(plan, k), 1) + 50 * pixels;
-		scatter += 1.55 * volume.padded * (1 + 12 * beyond) + 10 * pixels;
+		const double covered = fmax(pixels_of_voxel(plan, k), 1);
+		gather += (0.85 + 1.75 * covered) * volume.voxels + 50 * pixels;
+		scatter +=
+			scatter_work(what->count, volume.padded, beyond_tile(plan, k, TALL_ROWS)) +
+			10 * pixels;
 	}
-	return all > 0.2 * (double)what->count && gather < scatter;
+	return gather < scatter;
 }
 
 #endif
