@@ -24,15 +24,16 @@ static bool has_spans(const Upright &u)
 	       boundary_kind((float)u.climb, (float)u.climb, (float)u.half) >= 0;
 }
 
-/* The part of the box that is. Forward, large voxels count too: kernels for any detector are not
- * faster there. */
+/* The part of the box that is. Forward, large voxels count too where rays are flat: kernels for any
+ * detector are not faster there. */
 static double part_in_spans(const ProjectRequest *what)
 {
 	int64_t all = 0, spans = 0;
 	sample_box(what, [&](const KernelView *k, const double at[3]) {
 		all++;
 		const Upright u = upright_at(k, at);
-		spans += has_spans(u) || (what->direction == FORWARD && u.climb > 1.5);
+		spans += has_spans(u) ||
+			 (what->direction == FORWARD && u.climb > 1.5 && 4 * u.half <= u.climb);
 	});
 	return (double)spans / (double)all;
 }

@@ -49,6 +49,7 @@ typedef struct {
 	int together;       /* views between two barriers */
 	VoxelUpdate update;
 	/* Forward projection. */
+	bool large; /* has_large_footprints */
 	const Quantum *quanta;
 	const unsigned *largest; /* voxel, as the bits of a float */
 	int *sums;               /* [part][view][row][column] */

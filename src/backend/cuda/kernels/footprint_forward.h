@@ -288,7 +288,8 @@ static __device__ void set_pitch(const Footprints &s, float u, float v, int shif
 }
 
 /* Puts the weights of a block in units of its tile, or of the image where it has none. more:
- * largest sum that is added at once, in voxels. */
+ * largest sum that is added at once, in voxels; if less than 1, that of a voxel, of which less than
+ * 16 in a plane meet a pixel. */
 template <class Near>
 static __device__ void set_units(const Footprints &s, const KernelView *k, const Quantum &q,
 	const int first[3], float more, Near *near)
@@ -296,7 +297,7 @@ static __device__ void set_units(const Footprints &s, const KernelView *k, const
 	const double at[3] = {(double)(s.low[0] + first[0]), (double)(s.low[1] + first[1]),
 		(double)(s.low[2] + first[2])};
 	const float mass = s.weighting == WEIGHT_RAY ? (float)fabs(k->mass) : 1;
-	const float part = fmaxf(more / (float)QUANTA, fmaxf(more, 1.f) / q.most);
+	const float part = fmaxf(more / (float)QUANTA, fmaxf(more, fminf(16 * more, 1.f)) / q.most);
 	const float unit = near->kind >= 0 ? largest_weight(s, k, at) * mass * part : q.unit;
 	near->scale /= unit;
 	near->flush = unit / q.unit;
@@ -446,6 +447,7 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 	const void *quanta;
 	float *sums;
 	Footprints s = footprints_of(what, size, PARTS<Value>);
+	s.large = has_large_footprints(what);
 	s.tile_rows = MOST_SIDE;
 	s.tile_area = size->area;
 	s.pool = pool_bytes<Value>(near + Mine::BYTES, size) / (int)sizeof(int);

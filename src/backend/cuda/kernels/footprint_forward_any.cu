@@ -212,8 +212,9 @@ static __device__ __forceinline__ void visit_spans(
 	}
 }
 
-/* The kind is the same for all threads of a block. */
-template <class Mine, bool RAYS>
+/* The kind is the same for all threads of a block. LARGE: footprints of any size, which take
+ * registers and time of the others too. */
+template <class Mine, bool RAYS, bool LARGE>
 static __device__ __forceinline__ void visit_view(
 	const Footprints &s, const Near &near, int *tile, float dx, float dy, Mine &voxels)
 {
@@ -222,14 +223,15 @@ static __device__ __forceinline__ void visit_view(
 	switch (near.kind) {
 #define KIND(number, NC, NR, ACROSS, ALONG) \
 	case number: \
-		if constexpr (number < FORWARD_SHARES) \
+		if constexpr (!LARGE || number < FORWARD_SHARES) \
 			visit_column<Mine, RAYS, NC, NR, ACROSS, ALONG>( \
 				s, c, tile, apart, voxels); \
 		break;
 		SHARE_KINDS(KIND)
 #undef KIND
 	case LOOP:
-		visit_loop<Mine, RAYS>(s, near, dx, dy, tile, voxels);
+		if constexpr (LARGE)
+			visit_loop<Mine, RAYS>(s, near, dx, dy, tile, voxels);
 		break;
 #define KIND(number, N, G, NC, NR, EITHER) \
 	case number: \
@@ -267,6 +269,8 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	if (s.quanta[view].axis != s.axis[0])
 		return;
 	const float share = near_block(s, &s.views[view], first, MOST_SIDE, 1, near);
+	if (!s.large && near->kind == LOOP)
+		near->kind = DIRECT;
 	const KindSize span = kind_size(near->kind);
 	if (near->kind >= SHARE_COUNT) {
 		near->pitch = span_pitch(span.step);
@@ -283,7 +287,7 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 }
 
 /* BLOCKS: per SM. */
-template <class Mine, bool RAYS, int BLOCKS>
+template <class Mine, bool RAYS, bool LARGE, int BLOCKS>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
 	footprint_forward(const __grid_constant__ Footprints s)
 {
@@ -294,7 +298,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 		s, near, (int *)memory,
 		[&](int view, const int first[3], Near *to) { set_near(s, view, first, to); },
 		[&](const Near &v, int *tile, float dx, float dy, Mine &voxels) {
-			visit_view<Mine, RAYS>(s, v, tile, dx, dy, voxels);
+			visit_view<Mine, RAYS, LARGE>(s, v, tile, dx, dy, voxels);
 		},
 		[&](const Near &v, int *image, const Line &line, float dx, float dy) {
 			visit_direct<RAYS, Value>(s, v, image, line, dx, dy);
@@ -360,17 +364,25 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 	return true;
 }
 
-template <class Mine>
-static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const TileSize *size)
+template <class Mine, bool LARGE>
+static tomos_status run_sized(
+	tomos_backend *backend, const ProjectRequest *what, const TileSize *size)
 {
 	/* Fewer blocks have more registers. */
 	constexpr int FEW = PARTS<typename Mine::Value> == 4 ? 2 : 3;
 	const bool many = size->blocks > 2, rays = has_rays(what);
-	auto kernel =
-		many   ? rays ? footprint_forward<Mine, true, 3> : footprint_forward<Mine, false, 3>
-		  : rays ? footprint_forward<Mine, true, FEW>
-		       : footprint_forward<Mine, false, FEW>;
+	auto kernel = many   ? rays ? footprint_forward<Mine, true, LARGE, 3>
+				    : footprint_forward<Mine, false, LARGE, 3>
+			: rays ? footprint_forward<Mine, true, LARGE, FEW>
+			     : footprint_forward<Mine, false, LARGE, FEW>;
 	return run_footprints<Mine>(backend, what, size, NEAR_BYTES, kernel, order_axes);
+}
+
+template <class Mine>
+static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const TileSize *size)
+{
+	return (has_large_footprints(what) ? run_sized<Mine, true>
+					   : run_sized<Mine, false>)(backend, what, size);
 }
 
 static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,

@@ -156,8 +156,9 @@ static __device__ __noinline__ void visit_loop(
 	});
 }
 
-/* The kind is the same for all threads of a block. */
-template <bool RAYS, class Mine>
+/* The kind is the same for all threads of a block. LARGE: footprints of any size, which take
+ * registers and time of the others too. */
+template <bool RAYS, bool LARGE, class Mine>
 static __device__ __forceinline__ void visit_view(
 	const Footprints &s, const Near &near, int *tile, float dx, float dy, Mine &voxels)
 {
@@ -165,7 +166,7 @@ static __device__ __forceinline__ void visit_view(
 	const Climb climb = {
 		near.taps, near.columns, near.pitch, near.away[2], near.lower != 0 ? s.step[2] : 0};
 	const int apart = tile_pixels(near);
-	if (near.kind == LOOP) {
+	if (LARGE && near.kind == LOOP) {
 		visit_loop<RAYS>(s, near, dx, dy, tile, voxels);
 		return;
 	}
@@ -226,6 +227,8 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	if (lanes_of(k, s.low, s.n) != s.axis[0])
 		return;
 	const float share = near_block(s, k, first, MOST_SIDE, 1, near);
+	if (!s.large && near->kind == LOOP)
+		near->kind = DIRECT;
 	const float rate = 1 / near->df, lower = near->lower != 0 ? rate : 1;
 	int shift = LOOP_SHIFT;
 	boundary_visit(near->kind, [&](auto boundaries) { shift = shift_of(boundaries.G); });
@@ -237,7 +240,7 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	set_units(s, k, s.quanta[view], first, (float)more, near);
 }
 
-template <class Mine, bool RAYS>
+template <class Mine, bool RAYS, bool LARGE>
 static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Value> == 4 ? 2 : 3)
 	footprint_forward(const __grid_constant__ Footprints s)
 {
@@ -248,7 +251,7 @@ static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Value> ==
 		s, near, (int *)memory,
 		[&](int view, const int first[3], Near *to) { set_near(s, view, first, to); },
 		[&](const Near &v, int *tile, float dx, float dy, Mine &voxels) {
-			visit_view<RAYS>(s, v, tile, dx, dy, voxels);
+			visit_view<RAYS, LARGE>(s, v, tile, dx, dy, voxels);
 		},
 		[&](const Near &v, int *image, const Line &line, float dx, float dy) {
 			visit_direct<RAYS, Value>(s, v, image, line, dx, dy);
@@ -297,8 +300,11 @@ static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 template <class Mine>
 static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const TileSize *size)
 {
-	auto kernel =
-		has_rays(what) ? footprint_forward<Mine, true> : footprint_forward<Mine, false>;
+	const bool rays = has_rays(what);
+	auto kernel = has_large_footprints(what) ? rays ? footprint_forward<Mine, true, true>
+							: footprint_forward<Mine, false, true>
+		      : rays ? footprint_forward<Mine, true, false>
+						 : footprint_forward<Mine, false, false>;
 	return run_footprints<Mine>(
 		backend, what, size, NEAR_BYTES, kernel, [](int lanes, int axis[3]) {
 			axis[0] = lanes;

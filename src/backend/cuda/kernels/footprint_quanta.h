@@ -74,6 +74,21 @@ static inline void footprint_quantum(const Plan *plan, int64_t view, const void 
 		(float)(whole / LARGEST), (float)(LARGEST / part), footprint_lanes(plan, k)};
 }
 
+/* Whether more than a few voxels have footprints too large for the kinds that kernels are compiled
+ * for. */
+static inline bool has_large_footprints(const ProjectRequest *what)
+{
+	const double most = 2.6; /* pixels from one voxel to the next */
+	int64_t all = 0, large = 0;
+	sample_box(what, [&](const KernelView *k, const double at[3]) {
+		const VoxelBound b = bound_at(what->plan, k, at);
+		all++;
+		large += fabs(b.u[0]) + fabs(b.u[1]) + fabs(b.u[2]) > most ||
+			 fabs(b.v[0]) + fabs(b.v[1]) + fabs(b.v[2]) > most;
+	});
+	return 32 * large > all;
+}
+
 /* Whether integers have enough digits for every view; sets the axes of lanes. */
 static inline bool quanta_apply(const ProjectRequest *what, int *axes)
 {

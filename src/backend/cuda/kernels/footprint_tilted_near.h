@@ -278,7 +278,7 @@ static __device__ __noinline__ float near_block(
 		set_tile(s, seen, pitch, each, &v);
 	if (v.kind == DIRECT) {
 		v.kind = share_kind(seen.span.length[0], seen.span.length[1], plain[0], plain[1]);
-		if (forward && v.kind >= FORWARD_SHARES)
+		if (forward && s.large && v.kind >= FORWARD_SHARES)
 			v.kind = LOOP;
 		set_tile(s, seen, pitch, each, &v);
 	}
