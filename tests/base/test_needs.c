@@ -187,7 +187,8 @@ static void needs_name_what_there_is(void **state)
 #define COUNT_GROUP(name, ROWS) #name,
 	static const char *const groups[] = {TOMOS_OPTION_GROUPS(COUNT_GROUP)};
 	static const char facts[] =
-		"method|phantom|hdf5|store|folder|flats|places|shifts|scan|backend|text_views";
+		"method|phantom|hdf5|store|folder|flats|places|shifts|scan|backend|text_views|"
+		"fit";
 	for (int g = 0; g < COUNT(groups); g++) {
 		Case c = {.group = groups[g]};
 		c.rows = tomos_options(groups[g], &c.count);
