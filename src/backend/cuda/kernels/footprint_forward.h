@@ -287,6 +287,15 @@ static __device__ void set_pitch(const Footprints &s, float u, float v, int shif
 		near->kind = DIRECT;
 }
 
+/* Whether weights differ much within a block: depth of its first voxel, and how that changes along
+ * its edges. */
+static __device__ __forceinline__ bool is_deep(float depth, float a, float b, float c)
+{
+	const float low = depth + fminf(a, 0) + fminf(b, 0) + fminf(c, 0),
+		    high = depth + fmaxf(a, 0) + fmaxf(b, 0) + fmaxf(c, 0);
+	return !(high < 1.3f * low);
+}
+
 /* Puts the weights of a block in units of its tile, or of the image where it has none. more:
  * largest sum that is added at once, in voxels; if less than 1, that of a voxel, of which less than
  * 16 in a plane meet a pixel. */

@@ -269,7 +269,10 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	if (s.quanta[view].axis != s.axis[0])
 		return;
 	const float share = near_block(s, &s.views[view], first, MOST_SIDE, 1, near);
-	if (!s.large && near->kind == LOOP)
+	/* Units of a tile would be coarse for the voxels far from the source. */
+	if (near->kind == LOOP &&
+		(!s.large || is_deep(1, s.size[0] * near->d.x, s.size[1] * near->d.y,
+				     s.size[2] * near->d.z)))
 		near->kind = DIRECT;
 	const KindSize span = kind_size(near->kind);
 	if (near->kind >= SHARE_COUNT) {

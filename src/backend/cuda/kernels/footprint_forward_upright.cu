@@ -227,7 +227,9 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 	if (lanes_of(k, s.low, s.n) != s.axis[0])
 		return;
 	const float share = near_block(s, k, first, MOST_SIDE, 1, near);
-	if (!s.large && near->kind == LOOP)
+	/* Units of a tile would be coarse for the voxels far from the source. */
+	if (near->kind == LOOP &&
+		(!s.large || is_deep(near->df, s.size[0] * near->da, s.size[1] * near->db, 0)))
 		near->kind = DIRECT;
 	const float rate = 1 / near->df, lower = near->lower != 0 ? rate : 1;
 	int shift = LOOP_SHIFT;
