@@ -215,8 +215,11 @@ def _set(struct: Any, row: Row, value: Any, degrees: bool) -> None:
                 struct.held.append(value._struct)
                 setattr(struct, row.name, ctypes.pointer(value._struct))
         elif row.kind in ("text", "choice"):
-            number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-            setattr(struct, row.name, os.fsencode(f"{value:.17g}" if number else value))
+            number = row.kind == "text" and isinstance(value, numbers.Real) and \
+                not isinstance(value, bool)
+            setattr(struct, row.name, os.fsencode(f"{value:g}" if number and
+                                                  float(f"{value:g}") == value else
+                                                  repr(float(value)) if number else value))
         elif row.kind == "flag":
             setattr(struct, row.name, bool(value))
         elif row.kind in _PARSERS and isinstance(value, str):

@@ -285,8 +285,8 @@ static tomos_status say_dead(
 	if (status != TOMOS_OK || dead == 0)
 		return status;
 	return job_warn(r->job,
-		"%lld of %lld pixels, in %lld rows, %s the same value in %lld views (dead pixels) "
-		"and will make rings; the option 'rings' vo replaces them",
+		"%lld of the %lld pixels of %lld rows that were looked at %s the same value in "
+		"%lld views (dead pixels) and will make rings; the option 'rings' vo replaces them",
 		(long long)dead, (long long)(used * columns), (long long)used,
 		dead == 1 ? "has" : "have", (long long)count);
 }

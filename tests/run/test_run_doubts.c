@@ -233,7 +233,8 @@ static void single_pixels_are_dead(void **state)
 		if (i == 0)
 			says_no(said, "same value");
 		else
-			says(said, "1 of 336 pixels, in 7 rows, has the same value in 40 views");
+			says(said, "1 of the 336 pixels of 7 rows that were looked at has the "
+				   "same value");
 	}
 }
 

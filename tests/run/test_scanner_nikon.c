@@ -253,11 +253,11 @@ static void test_said(void **state)
 static void change(const char *path, const char *from, const char *to)
 {
 	size_t length;
-	char *text = (char *)get_file(path, &length), changed[4000], *place;
-	text = realloc(text, length + 1);
-	text[length] = 0;
-	place = strstr(text, from);
+	char *bytes = (char *)get_file(path, &length), changed[4000];
+	char *text = strndup(bytes, length);
+	const char *place = strstr(text, from);
 	assert_non_null(place);
+	free(bytes);
 	snprintf(changed, sizeof changed, "%.*s%s%s", (int)(place - text), text, to,
 		place + strlen(from));
 	put_words(path, changed);

@@ -58,7 +58,7 @@ tomos_status cuda_crop(tomos_backend *backend, const ProjectRequest *what, Proje
 	inner->plan = own->part;
 	*crop = own;
 	return cuda_scratch(
-		backend, SCRATCH_FACTORS, pixels, &inner->projections, "a part of the projections");
+		backend, SCRATCH_WINDOWS, pixels, &inner->projections, "a part of the projections");
 }
 
 /* Pixels of windows in an array of views, and the same in an array of their own. */

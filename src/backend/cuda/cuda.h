@@ -34,6 +34,7 @@ enum {
 	SCRATCH_ROWS,      /* detector rows of slices, or paths of rays */
 	SCRATCH_LISTS,     /* order of the views, largest weight, texels */
 	SCRATCH_FACTORS,   /* factors of each pixel of a slice (find_factors), or rows of slices */
+	SCRATCH_WINDOWS,   /* parts of the views (crop.cu) */
 	SCRATCHES
 };
 

@@ -38,11 +38,17 @@ static bool find_window(const Plan *plan, const KernelView *k, Window *window)
 	return true;
 }
 
-/* Kernels for slices have detector rows of their own. */
+/* Kernels for slices have detector rows of their own; slices may be across any axis. */
 static bool is_meant(const Plan *plan)
 {
-	const double *d = plan->views[0].src;
-	const bool level = fabs(d[2]) < 1e-3 * fmax(fabs(d[0]), fabs(d[1]));
+	bool level = false;
+	for (int a = 0; a < 3 && plan->rays.source == TOMOS_PARALLEL; a++) {
+		const double *d = plan->views[0].src,
+			     *last = plan->views[plan->scan->count - 1].src;
+		const double most = fmax(fabs(d[(a + 1) % 3]), fabs(d[(a + 2) % 3])),
+			     last_most = fmax(fabs(last[(a + 1) % 3]), fabs(last[(a + 2) % 3]));
+		level = level || (fabs(d[a]) < 1e-3 * most && fabs(last[a]) < 1e-3 * last_most);
+	}
 	return !plan->model.planar && !plan->model.clamp && !plan->model.nearest &&
 	       (plan->rays.source == TOMOS_POINT ||
 		       (plan->rays.source == TOMOS_PARALLEL && !level));

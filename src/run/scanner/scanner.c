@@ -229,8 +229,8 @@ static tomos_status too_few(
 			(long long)number, after);
 	else
 		snprintf(which, sizeof which,
-			"; the last ones are missing: a copy of '%.300s' beside it that says %lld "
-			"views reads those that are there",
+			"; the first or the last ones are missing; if the last: a copy of '%.300s' "
+			"beside it that says %lld views reads those that are there",
 			scan->path, (long long)set->count);
 	return fail(TOMOS_BAD_FILE, "'%s' says %lld views, and there are %lld files '%s%s...'%s",
 		scan->path, (long long)views, (long long)set->count, folder, prefix, which);

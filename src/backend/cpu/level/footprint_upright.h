@@ -98,8 +98,9 @@ static inline void sights_rows(Sights *s, const KernelView *k, int64_t tall)
 	const double *r = k->row, *d = k->depth;
 	Doubles edges[4];
 	for (int h = 0; h < 2; h++) {
-		vd nearer = fans ? 1 + (vd){0} : 1 / s->depth.half[h];
-		vd bend = fans ? (vd){0} : nearer;
+		const vd none = {0};
+		vd nearer = fans ? 1 + none : 1 / s->depth.half[h];
+		vd bend = fans ? none : nearer;
 		vd row = s->height.half[h] * nearer, step = r[2] * nearer;
 		s->row.half[h] = row;
 		s->step.half[h] = step;

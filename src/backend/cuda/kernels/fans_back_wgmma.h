@@ -54,7 +54,7 @@ typedef struct {
 	double middle[2];    /* of the box */
 	float step[2];       /* size of a pixel */
 	const float *scales; /* voxel-driven: of the weights of each view */
-	int wide, together;  /* columns copied per view, a multiple of 8; views of a stage */
+	int wide, together;  /* columns copied per view, a multiple of STEP; views of a stage */
 } Fans;
 
 static __host__ __device__ inline int view_bytes(int wide)

@@ -273,7 +273,6 @@ static __global__ void add_sums(const __grid_constant__ Scatter s)
 
 extern const CudaKernel cuda_voxel_forward_any;
 
-/* Not for a fan per row, where the depth does not divide the row. */
 bool voxel_any_is_faster(const ProjectRequest *what)
 {
 	CudaNotes notes;
@@ -281,6 +280,7 @@ bool voxel_any_is_faster(const ProjectRequest *what)
 	       any_is_faster(what);
 }
 
+/* Not for a fan per row, where the depth does not divide the row. */
 static bool scatter_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	const Plan *plan = what->plan;
