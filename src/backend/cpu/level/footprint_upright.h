@@ -188,8 +188,7 @@ static inline void sights_of(const Plan *plan, const KernelView *k, const double
 	vi columns = (base <= (float)(MOST_PIXELS - 1)) & (vi)(1 - vf_truncate(vf_floor(-base)));
 	int most = 0;
 	for (int l = 0; l < LANES; l++)
-		most = ((const int32_t *)&columns)[l] > most ? ((const int32_t *)&columns)[l]
-							     : most;
+		most = columns[l] > most ? columns[l] : most;
 	most = sights_shares(&t, from, most, shares);
 	sights_weights(&all, plan, k, at);
 	sights_rows(&all, k, tall);
@@ -198,9 +197,8 @@ static inline void sights_of(const Plan *plan, const KernelView *k, const double
 	for (int l = 0; l < wide; l++) {
 		Sight *s = &sights[l];
 		sight_take(&all, l, s);
-		s->columns = ((const int32_t *)&columns)[l];
-		s->column =
-			((const int32_t *)&near)[l] ? ((const int32_t *)&first)[l] : -MOST_PLACE;
+		s->columns = columns[l];
+		s->column = near[l] ? first[l] : -MOST_PLACE;
 		s->fits = s->columns > 0 && s->rows > 0;
 		for (int i = 0; i < most; i++)
 			s->share[i] = ((const float *)&shares[i])[l];
