@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -22,32 +23,38 @@ static int check_options(const settings *s, const tomos_scan *scan)
 	return code == DONE ? needs_scan(s, scan) : code;
 }
 
+static bool is_scanner_name(const char *name)
+{
+	static const char *const endings[] = {".xtekct", ".log", ".pca", ".xml"};
+	const char *dot = strrchr(name, '.');
+	for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+		if (strcasecmp(dot, endings[i]) == 0)
+			return true;
+	return false;
+}
+
 /* Views were named instead of the scanner's file beside them. */
 static void note_scanner(const char *views)
 {
-	static const char *const endings[] = {".xtekct", ".log", ".pca", ".xml"};
 	char folder[4096], path[8192];
 	struct stat file;
+	struct dirent **list = NULL;
 	snprintf(folder, sizeof folder, "%s", views);
 	char *slash = strrchr(folder, '/');
-	bool whole = stat(views, &file) == 0 && S_ISDIR(file.st_mode);
-	if (!whole)
-		snprintf(slash ? slash : folder, 2, "%s", slash ? "" : ".");
-	DIR *list = opendir(folder);
-	for (const struct dirent *e = list ? readdir(list) : NULL; e; e = readdir(list))
-		for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-			const char *dot = strrchr(e->d_name, '.');
-			if (!dot || strcasecmp(dot, endings[i]) != 0)
-				continue;
-			snprintf(path, sizeof path, "%s%s%s", folder,
-				folder[strlen(folder) - 1] == '/' ? "" : "/", e->d_name);
-			if (file_of_scanner(path))
-				note("'%s' is the file of a scanner: 'tomos %s %s' reads the "
-				     "geometry from it",
-					path, message_command(), path);
-		}
-	if (list)
-		closedir(list);
+	if (stat(views, &file) != 0 || !S_ISDIR(file.st_mode))
+		snprintf(slash ? slash + 1 : folder, 2, "%s", slash ? "" : ".");
+	int count = scandir(folder, &list, NULL, alphasort);
+	for (int i = 0; i < count; i++) {
+		const char *name = list[i]->d_name;
+		snprintf(path, sizeof path, "%s%s%s", folder,
+			folder[strlen(folder) - 1] == '/' ? "" : "/", name);
+		if (is_scanner_name(name) && file_of_scanner(path))
+			note("'%s' is the file of a scanner: 'tomos %s %s' reads the geometry from "
+			     "it",
+				path, message_command(), path);
+		free(list[i]);
+	}
+	free(list);
 }
 
 /* Neither the scan nor the command line describes the rays: what is assumed is printed. */
