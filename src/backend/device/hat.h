@@ -38,5 +38,9 @@ HatView hat_view(const Plan *plan, int64_t view, const HatSlices *slices, int ke
  * Its rays and its scan have no list of views. */
 tomos_status slices_plan(Plan **slices, const Plan *whole, int every);
 void slices_plan_free(Plan *slices);
+/* A copy of a plan with a detector of another size, whose `count` views are to be filled; freed by
+ * slices_plan_free. */
+tomos_status derived_plan_fill(
+	Plan *plan, const Plan *whole, int64_t count, int64_t rows, int64_t columns);
 
 #endif

@@ -12,28 +12,35 @@ static void view_thin(KernelView *k, int first, int every)
 		k->column[a] = (k->column[a] - first * k->depth[a]) / every;
 }
 
-static tomos_status slices_fill(Plan *plan, const Plan *whole, int every)
+tomos_status derived_plan_fill(
+	Plan *plan, const Plan *whole, int64_t count, int64_t rows, int64_t columns)
 {
-	const int64_t count = whole->scan->count * every;
-	const int axis = rays_are(&whole->rays, RAYS_IN_SLICE) ? whole->rays.all.axis : 2;
 	*plan = *whole;
 	plan->scan = NULL;
 	plan->views = NULL;
 	plan->cache = NULL;
+	plan->model.rows = rows;
+	plan->model.columns = columns;
+	TRY(mem_zeroed(&plan->scan, 1, sizeof *plan->scan, "the views"));
+	plan->scan->rows = rows;
+	plan->scan->columns = columns;
+	plan->scan->count = count;
+	TRY(mem_zeroed(&plan->cache, 1, sizeof *plan->cache, "the views"));
+	return mem_alloc(&plan->views, count, sizeof *plan->views, "the views");
+}
+
+static tomos_status slices_fill(Plan *plan, const Plan *whole, int every)
+{
+	const int64_t count = whole->scan->count * every;
+	const int axis = rays_are(&whole->rays, RAYS_IN_SLICE) ? whole->rays.all.axis : 2;
+	TRY(derived_plan_fill(plan, whole, count, whole->grid.n[axis],
+		(whole->model.columns + every - 1) / every));
 	plan->every = every;
-	plan->model.rows = whole->grid.n[axis];
-	plan->model.columns = (whole->model.columns + every - 1) / every;
 	plan->rays = (RayClass){.source = whole->rays.source,
 		.all = {.families = whole->rays.all.families | RAYS_IN_SLICE,
 			.axis = axis,
 			.sign = 1},
 		.same_rows = true};
-	TRY(mem_zeroed(&plan->scan, 1, sizeof *plan->scan, "the views"));
-	plan->scan->rows = plan->model.rows;
-	plan->scan->columns = plan->model.columns;
-	plan->scan->count = count;
-	TRY(mem_zeroed(&plan->cache, 1, sizeof *plan->cache, "the views"));
-	TRY(mem_alloc(&plan->views, count, sizeof *plan->views, "the views"));
 	for (int64_t i = 0; i < count; i++) {
 		plan->views[i] = whole->views[i / every];
 		view_thin(&plan->views[i], (int)(i % every), every);

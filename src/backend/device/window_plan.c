@@ -104,19 +104,8 @@ static tomos_status fill_plan(
 	Plan *plan, const Plan *whole, const int *corners, const int64_t size[2])
 {
 	const int64_t count = whole->scan->count;
-	*plan = *whole;
-	plan->scan = NULL;
-	plan->views = NULL;
-	plan->cache = NULL;
+	TRY(derived_plan_fill(plan, whole, count, size[1], size[0]));
 	plan->rays.views = NULL;
-	plan->model.columns = size[0];
-	plan->model.rows = size[1];
-	TRY(mem_zeroed(&plan->scan, 1, sizeof *plan->scan, "the views"));
-	plan->scan->rows = plan->model.rows;
-	plan->scan->columns = plan->model.columns;
-	plan->scan->count = count;
-	TRY(mem_zeroed(&plan->cache, 1, sizeof *plan->cache, "the views"));
-	TRY(mem_alloc(&plan->views, count, sizeof *plan->views, "the views"));
 	for (int64_t i = 0; i < count; i++)
 		plan->views[i] = cropped_view(&whole->views[i], corners + 2 * i);
 	return TOMOS_OK;
