@@ -33,6 +33,12 @@ static __device__ __forceinline__ void add_rounded(int *at, int64_t, float a, fl
 	atomicAdd(at, __float2int_rn(a * x));
 }
 
+static __device__ __forceinline__ void add_rounded(int *at, int64_t apart, float a, const float2 &x)
+{
+	add_rounded(at, 0, a, x.x);
+	add_rounded(at + apart, 0, a, x.y);
+}
+
 static __device__ __forceinline__ void add_rounded(int *at, int64_t apart, float a, const float4 &x)
 {
 	add_rounded(at, 0, a, x.x);
@@ -115,8 +121,8 @@ static __device__ __forceinline__ Line line_of(const Footprints &s, const int fi
 		largest > 1e-37f ? 1 / largest : 0}; /* 0 for NaN too */
 	line.at[l] += threadIdx.x % LANES;
 	line.at[w] += threadIdx.x / LANES;
-	if (line.at[l] < s.n[l] && line.at[w] < s.n[w])
-		line.count = min(s.size[2], s.n[c] - first[c]);
+	if (line.at[l] < s.domain[l] && line.at[w] < s.domain[w])
+		line.count = min(s.size[2], s.domain[c] - first[c]);
 	return line;
 }
 
@@ -134,9 +140,11 @@ static __device__ __forceinline__ Value voxel_of(const Footprints &s, const Line
 	Value value = {};
 	if (k < line.count)
 		for (int i = 0; i < PARTS<Value>; i++) {
-			const int2 p =
-				i == 0 ? make_int2(at[0], at[1]) : rotated(s.n[0], i, at[0], at[1]);
-			((float *)&value)[i] = voxel_at(s, p.x, p.y, at[2]) * line.scale;
+			const int3 p = image_of(s, i, i, at[0], at[1], at[2]);
+			const bool twice = is_twice(s, i, 0, at[0]) || is_twice(s, i, 1, at[1]) ||
+					   is_twice(s, i, 2, at[2]);
+			((float *)&value)[i] =
+				twice ? 0 : voxel_at(s, p.x, p.y, p.z) * line.scale;
 		}
 	return value;
 }
@@ -201,7 +209,7 @@ static __device__ __forceinline__ void voxels_each(
 	const int count = s.n[s.axis[2]] - (int)blockIdx.z * COLUMN;
 #pragma unroll 1
 	for (int k = 0; k < COLUMN; k++) {
-		if constexpr (PARTS<Value> == 4) {
+		if constexpr (PARTS<Value> > 1) {
 			if (k < count)
 				visit(k, voxels.at(0));
 			voxels.template rotate<1>();
@@ -397,6 +405,20 @@ static __global__ void add_sums(const __grid_constant__ Footprints s)
 		to[i] = fmaf((float)sums[i], unit, to[i]);
 }
 
+/* The same for sets of views that are mirror images: image `part` of each view. */
+static __global__ void add_mirrored_sums(const __grid_constant__ Footprints s, int part)
+{
+	const int64_t pixels = (int64_t)s.rows * s.columns;
+	const int seen = s.mirrored[blockIdx.y].view[part];
+	const float unit = __uint_as_float(*s.largest) * s.quanta[blockIdx.y].unit;
+	const int *sums = s.sums + (part * s.count + blockIdx.y) * pixels;
+	float *to = s.projections + (seen & VIEW_BITS) * pixels;
+	for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < pixels; i += gridDim.x * blockDim.x) {
+		float *at = to + mirrored_pixel(s, seen, i / s.columns, i % s.columns);
+		*at = fmaf((float)sums[i], unit, *at);
+	}
+}
+
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 static inline tomos_status find_largest(
@@ -434,14 +456,18 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 			continue;
 		order(a, axis);
 		set_axes(what->plan, axis, shape, &s);
-		kernel<<<dim3(cuda_blocks(s.n[axis[0]], LANES, 1 << 30),
-				 cuda_blocks(s.n[axis[1]], WARPS, 65535),
-				 cuda_blocks(s.n[axis[2]], column, 65535)),
+		kernel<<<dim3(cuda_blocks(s.domain[axis[0]], LANES, 1 << 30),
+				 cuda_blocks(s.domain[axis[1]], WARPS, 65535),
+				 cuda_blocks(s.domain[axis[2]], column, 65535)),
 			THREADS, s.pool *(int)sizeof(int) + Mine::BYTES, stream>>>(s);
 		CUDA_LAUNCHED("projecting");
 	}
-	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s.count, parts), 256, 0,
-		stream>>>(s);
+	const unsigned blocks = cuda_blocks(pixels, 1024, 1 << 20), count = (unsigned)s.count;
+	if (s.mirrors.count > 1) /* one by one: several views may have the same image */
+		for (int part = 0; part < parts; part++)
+			add_mirrored_sums<<<dim3(blocks, count), 256, 0, stream>>>(s, part);
+	else
+		add_sums<<<dim3(blocks, count, parts), 256, 0, stream>>>(s);
 	CUDA_LAUNCHED("projecting");
 	return TOMOS_OK;
 }
@@ -466,6 +492,8 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 	TRY(cuda_kept(backend, what->plan, KEPT_QUANTA, sizeof(Quantum), footprint_quantum, NULL,
 		&quanta));
 	TRY(find_largest(backend, &s, &s.largest));
+	TRY(cuda_mirrors(backend, what->plan, &s));
+	const MirrorView *mirrored = s.mirrored;
 	TRY(cuda_scratch(
 		backend, SCRATCH_REORDERED, min64(most, s.part) * floats, &sums, "sums of pixels"));
 	s.sums = (int *)sums;
@@ -474,6 +502,10 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 		s.quanta = (const Quantum *)quanta + what->first + first;
 		s.count = min64(most, s.part - first);
 		s.projections = what->projections + first * pixels;
+		if (s.mirrors.count > 1) {
+			s.mirrored = mirrored + first;
+			s.projections = what->projections;
+		}
 		TRY(run_views<Mine>(backend, what, s, size, kernel, order));
 	}
 	return TOMOS_OK;
