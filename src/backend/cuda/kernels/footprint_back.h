@@ -4,13 +4,13 @@
  * memory while views before it are processed.
  *
  * Where views are in sets that are 90 degrees apart, a block visits the images once for each
- * quarter of the circle, and moves its sums on after each.
+ * quarter of the circle, and moves its sums on after each; where they are mirror images, once.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BACK_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BACK_H
 
 #include <cuda_pipeline.h>
-#include "backend/cuda/kernels/footprint_blocks.h"
+#include "backend/cuda/kernels/footprint_mirrors.h"
 
 enum {
 	SIDE = 16,
@@ -139,13 +139,13 @@ template <int N> struct SharedSums {
 template <class Sums>
 constexpr int NARROW = PARTS<typename Sums::Pixel> == 4   ? 36
 		       : PARTS<typename Sums::Pixel> == 2 ? 40
-		       : Sums::COUNT > 8                ? 48
-							: 112;
+		       : Sums::COUNT > 8                  ? 48
+							  : 112;
 template <class Sums>
 constexpr int WIDE = PARTS<typename Sums::Pixel> == 4   ? 68
 		     : PARTS<typename Sums::Pixel> == 2 ? 72
-		     : Sums::COUNT > 8                ? 112
-						      : 176;
+		     : Sums::COUNT > 8                  ? 112
+							: 176;
 
 /* Calls visit(k, sum) for `count` sums, in a loop that is not unrolled. */
 template <class Pixel, int N, class Visit>
@@ -219,7 +219,7 @@ static __device__ __forceinline__ void write_sums(
 #pragma unroll
 	for (int i = 0; i < PARTS<Pixel>; i++) {
 		const int3 at = image_of(s, i, i * s.direction % 4, x, y, z0);
-		const bool below = PARTS<Pixel> > 1 && is_mirrored(s, i, 2);
+		const bool below = PARTS<Pixel> != 1 && is_mirrored(s, i, 2);
 		const int count = below && s.domain[2] < s.n[2] ? s.n[2] / 2 : s.domain[2];
 		if (i < images && !is_twice(s, i, 0, x) && !is_twice(s, i, 1, y))
 			update_voxels<Sums::COUNT, 4>(s.update,
@@ -268,8 +268,8 @@ static __global__ void make_mirrored_images(
 		for (int i = 0; i < PARTS<Pixel>; i++)
 			if (c < s.columns) {
 				const int seen = s.mirrored[first + view].view[i];
-				((float *)&pixel)[i] =
-					from[(seen & VIEW_BITS) * pixels + mirrored_pixel(s, seen, row, c)];
+				((float *)&pixel)[i] = from[(seen & MIRROR_BITS) * pixels +
+							    mirrored_pixel(s, seen, row, c)];
 			}
 		to[line * s.pitch + c] = pixel;
 	}
@@ -304,7 +304,7 @@ static __device__ __forceinline__ void back_block(
 		},
 		[&] {
 #pragma unroll
-			for (int k = 0; k < N && PARTS < Pixel >> 1; k++)
+			for (int k = 0; k < N && PARTS<Pixel> != 1; k++)
 				move_sum(sum.at(k));
 		});
 	write_sums(s, first[0] + place.x, first[1] + place.y, first[2], sum);
@@ -371,8 +371,8 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	const Footprints *s, int64_t first, Kernel kernel, int column, int bytes)
 {
 	cudaStream_t stream = device_of(backend)->stream;
-	const dim3 blocks(cuda_blocks(s->pitch, 128, 1 << 30),
-		cuda_blocks(s->count * s->rows, 1, 65535));
+	const dim3 blocks(
+		cuda_blocks(s->pitch, 128, 1 << 30), cuda_blocks(s->count * s->rows, 1, 65535));
 	if (s->mirrors.count > 1)
 		make_mirrored_images<Pixel><<<blocks, 128, 0, stream>>>(
 			*s, first, what->projections, (Pixel *)s->images);

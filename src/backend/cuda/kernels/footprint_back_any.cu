@@ -15,7 +15,7 @@ typedef SharedSums<16> One;
 typedef SharedSums<8> Large;
 
 /* Those whose instructions follow each other: more are too long for the instruction cache. */
-template <class Mine> constexpr int UNROLLED = PARTS<typename Mine::Pixel> > 1 ? Mine::COUNT : 4;
+template <class Mine> constexpr int UNROLLED = PARTS<typename Mine::Pixel> != 1 ? Mine::COUNT : 4;
 
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
@@ -63,7 +63,6 @@ static __device__ __forceinline__ void add_window(float &sum, const float (*pixe
 
 /* Of several views, which have the same weights. */
 template <int NC, int NR, class Pixel>
-	requires(PARTS<Pixel> > 1)
 static __device__ __forceinline__ void add_window(Pixel &sum, const Pixel (*pixel)[NC], int first,
 	const float *a, const float *b, float scale)
 {
@@ -109,7 +108,7 @@ static __device__ __forceinline__ void visit_spans(
 	/* Unrolled, this would not fit into the instruction cache. */
 #pragma unroll 1
 	for (int first = 0; first < Mine::COUNT; first += N) {
-		if constexpr (PARTS<typename Mine::Pixel> > 1) {
+		if constexpr (PARTS<typename Mine::Pixel> != 1) {
 			add_span<Mine, PITCH, RAYS, N, NC, NR, EITHER>(
 				s, c, tile, (float)first, 0, sum);
 			sum.template rotate<N>();
@@ -194,7 +193,7 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 template <class Mine, int PITCH, bool RAYS>
-static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Pixel> > 1 ? 2 : 3)
+static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Pixel> != 1 ? 2 : 3)
 	footprint_back(const __grid_constant__ Footprints s)
 {
 	typedef typename Mine::Pixel Pixel;
@@ -223,19 +222,19 @@ template <class Mine> static bool has_some(const ProjectRequest *what, TileSize 
 	return has_tiles<Mine>(what, 2, size) || has_tiles<Mine>(what, 1, size);
 }
 
-/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or more of longer
- * columns would be outside the box. */
+/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or more of
+ * longer columns would be outside the box. */
 static void choose_tiles(const ProjectRequest *what, TileSize *size)
 {
 	const int64_t n = what->box.high[2] - what->box.low[2];
 	const bool few = 4 * whole_columns<One>(n) > 5 * whole_columns<Large>(n);
-	const Mirrors mirrors = quarter_direction(what) ? Mirrors{} : find_mirrors(what, 4);
+	const Mirrors mirrors = mirrors_of(what, 4);
 	if ((quarter_direction(what) != 0 || mirrors.count == 4) && has_some<Four>(what, size)) {
 		size->mirrors = mirrors;
 		return;
 	}
 	if (mirrors.count > 0 && has_some<Two>(what, size)) {
-		size->mirrors = find_mirrors(what, 2);
+		size->mirrors = mirrors_of(what, 2);
 		return;
 	}
 	if ((few || !has_tiles<One>(what, 2, size)) && !has_tiles<Large>(what, 3, size) &&

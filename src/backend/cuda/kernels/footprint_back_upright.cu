@@ -53,7 +53,6 @@ static __device__ __forceinline__ float between(const float low[S + 1], const fl
 
 /* Several views. */
 template <int S, int D, class Pixel>
-	requires(PARTS<Pixel> > 1)
 static __device__ __forceinline__ Pixel between(
 	const float low[S + 1], const float high[S + 1], float, const Pixel *line, const Pixel *)
 {
@@ -70,7 +69,6 @@ static __device__ __forceinline__ float difference(float a, float b)
 }
 
 template <class Pixel>
-	requires(PARTS<Pixel> > 1)
 static __device__ __forceinline__ Pixel difference(const Pixel &, const Pixel &)
 {
 	return Pixel{}; /* not used */
@@ -185,20 +183,20 @@ template <class Mine> static bool has_some(const ProjectRequest *what, TileSize 
 	return has_tiles<Mine>(what, 2, size) || has_tiles<Mine>(what, 1, size);
 }
 
-/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or more of longer
- * columns would be outside the box. */
+/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or more of
+ * longer columns would be outside the box. */
 static void choose_tiles(const ProjectRequest *what, TileSize *size)
 {
 	const int64_t n = what->box.high[2] - what->box.low[2];
 	const bool few = 4 * whole_columns<One>(n) > 5 * whole_columns<Large>(n);
-	const Mirrors mirrors = quarter_direction(what) ? Mirrors{} : find_mirrors(what, 4);
+	const Mirrors mirrors = mirrors_of(what, 4);
 	if ((quarter_direction(what) != 0 || mirrors.count == 4) && has_some<Four>(what, size)) {
 		size->mirrors = mirrors;
 		return;
 	}
 	if (mirrors.count > 0 && has_some<Two>(what, size)) {
 		size->direction = 0;
-		size->mirrors = find_mirrors(what, 2);
+		size->mirrors = mirrors_of(what, 2);
 		return;
 	}
 	if ((few || !has_tiles<One>(what, 2, size)) && !has_tiles<Large>(what, 3, size) &&

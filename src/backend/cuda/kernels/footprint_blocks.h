@@ -5,14 +5,18 @@
  *
  * Where views are in sets that are 90 degrees apart, a Pixel or voxel is that of four views:
  * rotating a voxel and a view by the same angle about the rotation axis leaves position and weight
- * unchanged, so that the weights of one voxel serve it and its three rotated images.
+ * unchanged, so that the weights of one voxel serve it and its three rotated images. Likewise of
+ * two or four views that are mirror images (footprint_mirrors.h).
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BLOCKS_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BLOCKS_H
 
 #include "backend/cuda/kernels/footprint.h"
-#include "backend/cuda/kernels/footprint_mirrors.h"
 #include "backend/cuda/kernels/voxel_quanta.h"
+
+extern "C" {
+#include "backend/device/mirror.h"
+}
 
 enum {
 	THREADS = 256,
@@ -32,12 +36,12 @@ enum { GROUP = 4 };
 
 typedef struct {
 	const KernelView *views;
-	int64_t count, part; /* views of a pass; of a quarter of the circle, or all */
-	int direction;       /* `quarter` of RayClass */
-	Mirrors mirrors;     /* where there are sets of views, but no quarters */
+	int64_t count, part;        /* views of a pass; of a quarter of the circle, or all */
+	int direction;              /* `quarter` of RayClass */
+	Mirrors mirrors;            /* where there are sets of views, but no quarters */
 	const MirrorView *mirrored; /* of all views */
 	int domain[3]; /* voxels along x, y and z that are visited, whose images are all */
-	int weighting;       /* WEIGHT_NONE, WEIGHT_DEPTH or WEIGHT_RAY */
+	int weighting; /* WEIGHT_NONE, WEIGHT_DEPTH or WEIGHT_RAY */
 	int rows, columns;
 	int64_t low[3];
 	int axis[3], size[3]; /* axes of a block's lanes, warps and columns; voxels along these */
@@ -188,68 +192,6 @@ static __device__ __forceinline__ int2 rotated(int n, int i, int x, int y)
 	       : i == 1 ? make_int2(n - 1 - y, x)
 	       : i == 2 ? make_int2(n - 1 - x, n - 1 - y)
 			: make_int2(y, n - 1 - x);
-}
-
-/* Whether map i mirrors an axis. */
-static __device__ __forceinline__ bool is_mirrored(const Footprints &s, int i, int axis)
-{
-	return s.mirrors.count > 1 && s.mirrors.flips[i] >> axis & 1;
-}
-
-/* Whether image i of a voxel at this place is in the middle of the grid, where it is visited
- * itself. */
-static __device__ __forceinline__ bool is_twice(const Footprints &s, int i, int axis, int at)
-{
-	return is_mirrored(s, i, axis) && s.mirrors.halved >> axis & 1 && 2 * at == s.n[axis] - 1;
-}
-
-/* Image i of a voxel, without mirrors that which is rotated by so many quarters. */
-static __device__ __forceinline__ int3 image_of(
-	const Footprints &s, int i, int turns, int x, int y, int z)
-{
-	if (i == 0)
-		return make_int3(x, y, z);
-	if (s.mirrors.count > 1)
-		return make_int3(is_mirrored(s, i, 0) ? s.n[0] - 1 - x : x,
-			is_mirrored(s, i, 1) ? s.n[1] - 1 - y : y,
-			is_mirrored(s, i, 2) ? s.n[2] - 1 - z : z);
-	const int2 at = rotated(s.n[0], turns, x, y);
-	return make_int3(at.x, at.y, z);
-}
-
-/* Place of a pixel in the view that a map takes its view to. */
-static __device__ __forceinline__ int mirrored_pixel(
-	const Footprints &s, int seen, int row, int column)
-{
-	const int r = seen & REVERSED_ROWS ? s.rows - 1 - row : row,
-		  c = seen & REVERSED_COLUMNS ? s.columns - 1 - column : column;
-	return r * s.columns + c;
-}
-
-/* Views that a Pixel or voxel is of, if there is memory. */
-static inline int images_of_size(const TileSize *size)
-{
-	return size->direction != 0 ? 4 : size->mirrors.count;
-}
-
-static inline void forget_images(TileSize *size)
-{
-	size->direction = 0;
-	size->mirrors = Mirrors{};
-}
-
-/* Sets what is known about the mirror images of views. */
-static inline tomos_status cuda_mirrors(tomos_backend *backend, const Plan *plan, Footprints *s)
-{
-	const void *device;
-	MirrorSearch search = {.mirrors = s->mirrors};
-	if (s->mirrors.count < 2)
-		return TOMOS_OK;
-	TRY(cuda_kept(backend, plan, s->mirrors.count == 4 ? KEPT_MIRRORS : KEPT_PAIRS,
-		sizeof(MirrorView), make_mirror_view, &search, &device));
-	s->mirrored = (const MirrorView *)device;
-	s->part = plan->scan->count;
-	return TOMOS_OK;
 }
 
 /* Moves N values in registers by M, the first ones to the end. */

@@ -10,6 +10,7 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_H
 
 #include "backend/cuda/kernels/footprint_forward_tiles.h"
+#include "backend/cuda/kernels/footprint_mirrors.h"
 #include "backend/cuda/kernels/footprint_quanta.h"
 
 enum {
@@ -27,24 +28,13 @@ static __device__ __forceinline__ void add_quanta(int *at, float a, float x)
 	atomicAdd(at, __float_as_int(fmaf(a, x, MAGIC)) - __float_as_int(MAGIC));
 }
 
-/* The same to the image itself; apart: from one part of the sums to the next. */
-static __device__ __forceinline__ void add_rounded(int *at, int64_t, float a, float x)
+/* The same of every part of x, to the image itself; apart: from one part to the next. */
+template <class Value>
+static __device__ __forceinline__ void add_rounded(int *at, int64_t apart, float a, const Value &x)
 {
-	atomicAdd(at, __float2int_rn(a * x));
-}
-
-static __device__ __forceinline__ void add_rounded(int *at, int64_t apart, float a, const float2 &x)
-{
-	add_rounded(at, 0, a, x.x);
-	add_rounded(at + apart, 0, a, x.y);
-}
-
-static __device__ __forceinline__ void add_rounded(int *at, int64_t apart, float a, const float4 &x)
-{
-	add_rounded(at, 0, a, x.x);
-	add_rounded(at + apart, 0, a, x.y);
-	add_rounded(at + 2 * apart, 0, a, x.z);
-	add_rounded(at + 3 * apart, 0, a, x.w);
+#pragma unroll
+	for (int part = 0; part < PARTS<Value>; part++)
+		atomicAdd(at + part * apart, __float2int_rn(a * part_of(x, part)));
 }
 
 /* Adds x to global memory; a condition instead of a branch. */
@@ -141,10 +131,8 @@ static __device__ __forceinline__ Value voxel_of(const Footprints &s, const Line
 	if (k < line.count)
 		for (int i = 0; i < PARTS<Value>; i++) {
 			const int3 p = image_of(s, i, i, at[0], at[1], at[2]);
-			const bool twice = is_twice(s, i, 0, at[0]) || is_twice(s, i, 1, at[1]) ||
-					   is_twice(s, i, 2, at[2]);
-			((float *)&value)[i] =
-				twice ? 0 : voxel_at(s, p.x, p.y, p.z) * line.scale;
+			if (is_needed(s, i, at))
+				((float *)&value)[i] = voxel_at(s, p.x, p.y, p.z) * line.scale;
 		}
 	return value;
 }
@@ -209,7 +197,7 @@ static __device__ __forceinline__ void voxels_each(
 	const int count = s.n[s.axis[2]] - (int)blockIdx.z * COLUMN;
 #pragma unroll 1
 	for (int k = 0; k < COLUMN; k++) {
-		if constexpr (PARTS<Value> > 1) {
+		if constexpr (PARTS<Value> != 1) {
 			if (k < count)
 				visit(k, voxels.at(0));
 			voxels.template rotate<1>();
@@ -412,8 +400,9 @@ static __global__ void add_mirrored_sums(const __grid_constant__ Footprints s, i
 	const int seen = s.mirrored[blockIdx.y].view[part];
 	const float unit = __uint_as_float(*s.largest) * s.quanta[blockIdx.y].unit;
 	const int *sums = s.sums + (part * s.count + blockIdx.y) * pixels;
-	float *to = s.projections + (seen & VIEW_BITS) * pixels;
-	for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < pixels; i += gridDim.x * blockDim.x) {
+	float *to = s.projections + (seen & MIRROR_BITS) * pixels;
+	for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < pixels;
+		i += gridDim.x * blockDim.x) {
 		float *at = to + mirrored_pixel(s, seen, i / s.columns, i % s.columns);
 		*at = fmaf((float)sums[i], unit, *at);
 	}
@@ -501,11 +490,8 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 		s.views = kept->views + what->first + first;
 		s.quanta = (const Quantum *)quanta + what->first + first;
 		s.count = min64(most, s.part - first);
-		s.projections = what->projections + first * pixels;
-		if (s.mirrors.count > 1) {
-			s.mirrored = mirrored + first;
-			s.projections = what->projections;
-		}
+		s.mirrored = mirrored ? mirrored + first : NULL;
+		s.projections = what->projections + (mirrored ? 0 : first) * pixels;
 		TRY(run_views<Mine>(backend, what, s, size, kernel, order));
 	}
 	return TOMOS_OK;

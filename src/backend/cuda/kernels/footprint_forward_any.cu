@@ -12,7 +12,7 @@ typedef Voxels<float, 16> One;
 typedef Voxels<float, 8> Large;
 
 /* Those whose instructions follow each other: more are too long for the instruction cache. */
-template <class Mine> constexpr int UNROLLED = PARTS<typename Mine::Value> > 1 ? Mine::COUNT : 4;
+template <class Mine> constexpr int UNROLLED = PARTS<typename Mine::Value> != 1 ? Mine::COUNT : 4;
 
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
@@ -236,7 +236,7 @@ static __device__ __forceinline__ void visit_view(
 		break;
 #define KIND(number, N, G, NC, NR, EITHER) \
 	case number: \
-		if constexpr (PARTS<typename Mine::Value> > 1 ? N == 4 : NC * NR == 9 || G > 2) \
+		if constexpr (PARTS<typename Mine::Value> != 1 ? N == 4 : NC * NR == 9 || G > 2) \
 			visit_spans<Mine, RAYS, N, G, NC, NR, EITHER>( \
 				s, near, dx, dy, tile, voxels); \
 		break;
@@ -344,8 +344,8 @@ template <class Mine> static bool has_tiles(int blocks, TileSize *size)
 template <class Mine> static bool has_some(const ProjectRequest *what, int axes, TileSize *size)
 {
 	*size = measure<Mine>(what, axes);
-	const bool small = size->padded <=
-			   shared_bytes(NEAR_BYTES, 3) / (int)sizeof(typename Mine::Value);
+	const bool small =
+		size->padded <= shared_bytes(NEAR_BYTES, 3) / (int)sizeof(typename Mine::Value);
 	return (small && has_tiles<Mine>(3, size)) || has_tiles<Mine>(2, size) ||
 	       has_tiles<Mine>(1, size);
 }
@@ -354,13 +354,14 @@ template <class Mine> static bool has_some(const ProjectRequest *what, int axes,
  * would have more. */
 static void choose_tiles(const ProjectRequest *what, int axes, TileSize *size)
 {
-	const Mirrors mirrors = quarter_direction(what) ? Mirrors{} : find_mirrors(what, 4);
-	if ((quarter_direction(what) != 0 || mirrors.count == 4) && has_some<Four>(what, axes, size)) {
+	const Mirrors mirrors = mirrors_of(what, 4);
+	if ((quarter_direction(what) != 0 || mirrors.count == 4) &&
+		has_some<Four>(what, axes, size)) {
 		size->mirrors = mirrors;
 		return;
 	}
 	if (mirrors.count > 0 && has_some<Two>(what, axes, size)) {
-		size->mirrors = find_mirrors(what, 2);
+		size->mirrors = mirrors_of(what, 2);
 		return;
 	}
 	*size = measure<One>(what, axes);
@@ -387,7 +388,7 @@ static tomos_status run_sized(
 	tomos_backend *backend, const ProjectRequest *what, const TileSize *size)
 {
 	/* Fewer blocks have more registers. */
-	constexpr int FEW = PARTS<typename Mine::Value> > 1 ? 2 : 3;
+	constexpr int FEW = PARTS<typename Mine::Value> != 1 ? 2 : 3;
 	const bool many = size->blocks > 2, rays = has_rays(what);
 	auto kernel = many   ? rays ? footprint_forward<Mine, true, LARGE, 3>
 				    : footprint_forward<Mine, false, LARGE, 3>

@@ -173,7 +173,7 @@ static __device__ __forceinline__ void visit_view(
 	}
 	boundary_visit(near.kind, [&](auto boundaries) {
 		typedef decltype(boundaries) B;
-		if constexpr (PARTS<typename Mine::Value> > 1) {
+		if constexpr (PARTS<typename Mine::Value> != 1) {
 			/* Unrolled, this would not fit into the instruction cache. */
 #pragma unroll 1
 			for (int first = 0; first < Mine::COUNT; first += B::N) {
@@ -244,7 +244,7 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 }
 
 template <class Mine, bool RAYS, bool LARGE>
-static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Value> > 1 ? 2 : 3)
+static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Value> != 1 ? 2 : 3)
 	footprint_forward(const __grid_constant__ Footprints s)
 {
 	typedef typename Mine::Value Value;
@@ -276,18 +276,18 @@ template <class Mine> static bool has_some(const ProjectRequest *what, TileSize 
 	return has_tiles<Mine>(what, 2, size) || has_tiles<Mine>(what, 1, size);
 }
 
-/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or few blocks would
- * have more. */
+/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or few blocks
+ * would have more. */
 static void choose_tiles(const ProjectRequest *what, TileSize *size)
 {
-	const Mirrors mirrors = quarter_direction(what) ? Mirrors{} : find_mirrors(what, 4);
+	const Mirrors mirrors = mirrors_of(what, 4);
 	if ((quarter_direction(what) != 0 || mirrors.count == 4) && has_some<Four>(what, size)) {
 		size->mirrors = mirrors;
 		return;
 	}
 	if (mirrors.count > 0 && has_some<Two>(what, size)) {
 		size->direction = 0;
-		size->mirrors = find_mirrors(what, 2);
+		size->mirrors = mirrors_of(what, 2);
 		return;
 	}
 	if (!(has_many_blocks<One, Large>(what) && has_tiles<One>(what, 3, size)) &&
