@@ -204,29 +204,28 @@ static double image_difference(const Plan *plan, const Mirrors *mirrors, const M
 static void check_images(const Plan *plan, const char *name, int most)
 {
 	const ProjectRequest what = whole_request(plan);
-	MirrorSearch search = {.mirrors = mirrors_find(&what, most)};
-	const Mirrors *mirrors = &search.mirrors;
+	const Mirrors found = mirrors_find(&what, most), *mirrors = &found;
+	MirrorView *views = malloc((size_t)what.count * sizeof *views);
 	const int64_t *n = plan->grid.n, all = n[0] * n[1] * n[2] * what.count;
 	unsigned char *visits = calloc((size_t)all, 1);
 	int64_t half[3], at[3];
 	for (int a = 0; a < 3; a++)
 		half[a] = mirrors->halved >> a & 1 ? (n[a] + 1) / 2 : n[a];
+	mirror_views(plan, mirrors, views);
 	for (int64_t v = 0; v < what.count; v++) {
-		MirrorView view;
 		double differ = 0;
-		mirror_view(plan, v, &search, &view);
 		for (at[2] = 0; at[2] < half[2]; at[2]++)
 			for (at[1] = 0; at[1] < half[1]; at[1]++)
 				for (at[0] = 0; at[0] < half[0]; at[0]++)
-					differ = fmax(differ,
-						image_difference(plan, mirrors, &view, at, visits));
+					differ = fmax(differ, image_difference(plan, mirrors,
+								      &views[v], at, visits));
 		if (!(differ < 1e-5))
 			fail_msg("%s: weights of images differ by %g", name, differ);
 	}
 	for (int64_t i = 0; i < all; i++)
 		if (visits[i] != 1)
 			fail_msg("%s: a voxel is visited %d times in a view", name, visits[i]);
-	free(visits);
+	free(visits), free(views);
 }
 
 static void images_have_the_same_weights(void **state)

@@ -128,14 +128,14 @@ Mirrors mirrors_find(const ProjectRequest *what, int most)
 	return (Mirrors){.count = 0};
 }
 
-void mirror_view(const Plan *plan, int64_t view, const void *user, void *place)
+void mirror_views(const Plan *plan, const Mirrors *mirrors, MirrorView *views)
 {
-	MirrorSearch *search = (MirrorSearch *)user;
-	MirrorView found = {{(int)view}};
-	for (int i = 1; i < search->mirrors.count; i++) {
-		found.view[i] =
-			find_mirrored(plan, search->mirrors.flips[i], view, search->last[i]);
-		search->last[i] = found.view[i] & MIRROR_BITS;
+	int last[MIRROR_IMAGES] = {0};
+	for (int64_t v = 0; v < plan->scan->count; v++) {
+		views[v] = (MirrorView){{(int)v}};
+		for (int i = 1; i < mirrors->count; i++) {
+			views[v].view[i] = find_mirrored(plan, mirrors->flips[i], v, last[i]);
+			last[i] = views[v].view[i] & MIRROR_BITS;
+		}
 	}
-	*(MirrorView *)place = found;
 }

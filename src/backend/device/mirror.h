@@ -30,16 +30,10 @@ enum {
 	MIRROR_BITS = REVERSED_COLUMNS - 1 /* of the number of a view */
 };
 
-/* While the views of a plan are visited in their order. */
-typedef struct {
-	Mirrors mirrors;
-	int last[MIRROR_IMAGES];
-} MirrorSearch;
-
 /* The maps of a request: four, of which one mirrors x and another y, or two. */
 Mirrors mirrors_find(const ProjectRequest *what, int most);
 
-/* Sets the MirrorView at `place`; user: a MirrorSearch. */
-void mirror_view(const Plan *plan, int64_t view, const void *user, void *place);
+/* Finds the images of every view. */
+void mirror_views(const Plan *plan, const Mirrors *mirrors, MirrorView *views);
 
 #endif

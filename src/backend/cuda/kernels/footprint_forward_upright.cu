@@ -323,7 +323,7 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 	return run_footprints<Mine>(
 		backend, what, size, NEAR_BYTES, kernel, [](int lanes, int axis[3]) {
 			axis[0] = lanes;
-			axis[1] = 1 - lanes;
+			axis[1] = lanes == 1 ? 0 : 1;
 			axis[2] = 2;
 		});
 }

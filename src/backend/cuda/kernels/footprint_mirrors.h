@@ -72,14 +72,20 @@ static inline void forget_images(TileSize *size)
 /* Sets what is known about the mirror images of views. */
 static inline tomos_status cuda_mirrors(tomos_backend *backend, const Plan *plan, Footprints *s)
 {
-	const void *device;
-	MirrorSearch search = {.mirrors = s->mirrors};
+	const int64_t count = plan->scan->count;
+	MirrorView *views;
+	float *device;
 	if (s->mirrors.count < 2)
 		return TOMOS_OK;
-	TRY(cuda_kept(backend, plan, s->mirrors.count == 4 ? KEPT_MIRRORS : KEPT_PAIRS,
-		sizeof(MirrorView), mirror_view, &search, &device));
+	TRY(cuda_scratch(backend, SCRATCH_ROWS, count * MIRROR_IMAGES, &device, "mirror images"));
+	TRY(mem_alloc(&views, count, sizeof *views, "mirror images"));
+	mirror_views(plan, &s->mirrors, views);
+	const cudaError_t error = cudaMemcpyAsync(device, views, (size_t)count * sizeof *views,
+		cudaMemcpyHostToDevice, device_of(backend)->stream);
+	mem_free(views);
+	CUDA_TRY(error, "sending the mirror images of views");
 	s->mirrored = (const MirrorView *)device;
-	s->part = plan->scan->count;
+	s->part = count;
 	return TOMOS_OK;
 }
 
