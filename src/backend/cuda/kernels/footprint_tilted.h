@@ -95,8 +95,10 @@ static __device__ __forceinline__ void visit_span(
 {
 	constexpr float BACK = 0.25f * (N - 1) * G - (G % 2 ? 0.25f : 0.f);
 	static_assert(N % 2 == 0);
-	const Spot middle = spot_of(c, first + 0.5f * (float)(N - 1));
-	const float column = middle_pixel<NC>(middle.u), row = middle_pixel<NR>(middle.v - BACK);
+	const Spot low = spot_of(c, first + (float)(N / 2 - 1)),
+		   high = spot_of(c, first + (float)(N / 2));
+	const float column = middle_pixel<NC>(0.5f * (low.u + high.u)),
+		    row = middle_pixel<NR>(fmaf(0.5f, low.v + high.v, -BACK));
 	const float from = __fadd_rn(column, -MAGIC), below = __fadd_rn(row, -MAGIC);
 	begin(column, row);
 #pragma unroll
