@@ -194,6 +194,12 @@ static __device__ __forceinline__ int2 rotated(int n, int i, int x, int y)
 			: make_int2(y, n - 1 - x);
 }
 
+/* Whether views are in sets, so that a Pixel or voxel is that of several views. */
+static __device__ __forceinline__ bool has_images(const Footprints &s)
+{
+	return s.direction != 0 || s.mirrors.count > 1;
+}
+
 /* Moves N values in registers by M, the first ones to the end. */
 template <int N, int M, class Value>
 static __device__ __forceinline__ void rotate_values(Value value[N])

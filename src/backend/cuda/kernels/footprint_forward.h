@@ -2,7 +2,7 @@
  *
  * A block has LANES x WARPS columns of voxels. It adds them to a tile of each view in shared memory
  * and the tile to the view. Voxels of one view are in shared memory too, so that loops are short
- * enough for the instruction cache; those of four views are in registers, since tiles need the
+ * enough for the instruction cache; those of several views are in registers, since tiles need the
  * memory. Sums are integers (voxel_quanta.h) and do not depend on the order of additions. Lanes are
  * along an axis far from the rays, so that they rarely add to the same pixel.
  */
@@ -121,7 +121,7 @@ static __device__ __forceinline__ float voxel_at(const Footprints &s, int x, int
 	return s.volume[((int64_t)z * s.n[1] + y) * s.n[0] + x];
 }
 
-/* Voxel k, and its rotated images. */
+/* Voxel k, and its images. */
 template <class Value>
 static __device__ __forceinline__ Value voxel_of(const Footprints &s, const Line &line, int k)
 {
@@ -137,7 +137,7 @@ static __device__ __forceinline__ Value voxel_of(const Footprints &s, const Line
 	return value;
 }
 
-/* The voxels of a thread: COLUMN of four views, in registers. */
+/* The voxels of a thread: COLUMN of several views, in registers. */
 template <class Value_, int COLUMN> struct Voxels {
 	typedef Value_ Value;
 	static constexpr int COUNT = COLUMN;
@@ -194,7 +194,7 @@ template <class Value, int COLUMN, class Visit>
 static __device__ __forceinline__ void voxels_each(
 	const Footprints &s, Voxels<Value, COLUMN> &voxels, const Visit &visit)
 {
-	const int count = s.n[s.axis[2]] - (int)blockIdx.z * COLUMN;
+	const int count = s.domain[s.axis[2]] - (int)blockIdx.z * COLUMN;
 #pragma unroll 1
 	for (int k = 0; k < COLUMN; k++) {
 		if constexpr (PARTS<Value> != 1) {

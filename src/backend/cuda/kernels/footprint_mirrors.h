@@ -10,9 +10,7 @@
 /* Maps of a request whose views are in no quarters: this many, or two. */
 static inline Mirrors mirrors_of(const ProjectRequest *what, int most)
 {
-	const char *limit = getenv("TOMOS_MIRRORS"); /* experiment */
-	most = min(most, limit ? atoi(limit) : 0);
-	return most < 2 || quarter_direction(what) != 0 ? Mirrors{} : mirrors_find(what, most);
+	return quarter_direction(what) != 0 ? Mirrors{} : mirrors_find(what, most);
 }
 
 /* Whether map i mirrors an axis. */
