@@ -5,6 +5,8 @@
 #include "kernel/footprint.h"
 #include "ops/opened.h"
 
+enum { IN_ORDER, TWICE, MIXED };
+
 typedef struct {
 	const char *what;
 	int64_t n[3], views, columns, rows;
@@ -13,45 +15,48 @@ typedef struct {
 	double roll, slant;  /* of the detector */
 	double source;       /* distance from the axis; 0: laminography, parallel rays */
 	double pixel, shift; /* shift: of the grid along x, y and z, in voxels */
-	bool twice;          /* the first view is also the last one */
+	int order;           /* of views; TWICE: the first one is also the last one */
 	int flips[MIRROR_IMAGES], halved; /* what is wanted; no flips: nothing */
 } Setup;
 
 static const Setup setups[] = {
-	{"axis tilted about x", {24, 24, 20}, 12, 30, 28, 360, {1, 0}, 0, 0, 70, 1.5, 0, false,
+	{"axis tilted about x", {24, 24, 20}, 12, 30, 28, 360, {1, 0}, 0, 0, 70, 1.5, 0, IN_ORDER,
 		{0, 1, 6, 7}, 3},
-	{"axis tilted about y", {24, 20, 18}, 12, 30, 28, 360, {0, 2}, 0, 0, 70, 1.5, 0, false,
+	{"axis tilted about y", {24, 20, 18}, 12, 30, 28, 360, {0, 2}, 0, 0, 70, 1.5, 0, IN_ORDER,
 		{0, 5, 2, 7}, 3},
-	{"axis tilted, odd sizes", {23, 21, 19}, 8, 31, 29, 360, {8, 0}, 0, 0, 70, 1.5, 0, false,
+	{"axis tilted, odd sizes", {23, 21, 19}, 8, 31, 29, 360, {8, 0}, 0, 0, 70, 1.5, 0, IN_ORDER,
 		{0, 1, 6, 7}, 3},
 	{"axis tilted, odd number of views", {24, 24, 20}, 9, 30, 28, 360, {1, 0}, 0, 0, 70, 1.5, 0,
-		false, {0, 1}, 1},
-	{"axis tilted, a view twice", {24, 24, 20}, 12, 30, 28, 360, {1, 0}, 0, 0, 70, 1.5, 0, true,
-		{0, 1}, 1},
-	{"axis tilted, large voxels", {24, 24, 20}, 8, 60, 56, 360, {5, 0}, 0, 0, 70, 0.4, 0, false,
-		{0, 1, 6, 7}, 3},
-	{"axis tilted about both", {24, 24, 20}, 12, 30, 28, 360, {1, 1}, 0, 0, 70, 1.5, 0, false,
-		{0, 7}, 1},
+		IN_ORDER, {0, 1}, 1},
+	{"axis tilted, a view twice", {24, 24, 20}, 12, 30, 28, 360, {1, 0}, 0, 0, 70, 1.5, 0,
+		TWICE, {0, 1}, 1},
+	{"axis tilted, views in any order", {24, 24, 20}, 12, 30, 28, 360, {1, 0}, 0, 0, 70, 1.5, 0,
+		MIXED, {0, 1, 6, 7}, 3},
+	{"axis tilted, large voxels", {24, 24, 20}, 8, 60, 56, 360, {5, 0}, 0, 0, 70, 0.4, 0,
+		IN_ORDER, {0, 1, 6, 7}, 3},
+	{"axis tilted about both", {24, 24, 20}, 12, 30, 28, 360, {1, 1}, 0, 0, 70, 1.5, 0,
+		IN_ORDER, {0, 7}, 1},
 	{"axis tilted, grid off it", {24, 24, 20}, 12, 30, 28, 360, {1, 0}, 0, 0, 70, 1.5, 0.2,
-		false, {0}, 0},
-	{"any angles", {24, 20, 18}, 7, 30, 28, 0, {0, 0}, 0, 0, 70, 1.5, 0, false, {0, 4}, 4},
-	{"any angles, odd sizes", {23, 21, 19}, 5, 31, 29, 0, {0, 0}, 0, 0, 70, 1.5, 0, false,
+		IN_ORDER, {0}, 0},
+	{"any angles", {24, 20, 18}, 7, 30, 28, 0, {0, 0}, 0, 0, 70, 1.5, 0, IN_ORDER, {0, 4}, 4},
+	{"any angles, odd sizes", {23, 21, 19}, 5, 31, 29, 0, {0, 0}, 0, 0, 70, 1.5, 0, IN_ORDER,
 		{0, 4}, 4},
-	{"any angles, large voxels", {24, 24, 20}, 5, 60, 56, 0, {0, 0}, 0, 0, 70, 0.4, 0, false,
+	{"any angles, large voxels", {24, 24, 20}, 5, 60, 56, 0, {0, 0}, 0, 0, 70, 0.4, 0, IN_ORDER,
 		{0, 4}, 4},
-	{"any angles, a view twice", {24, 24, 20}, 5, 30, 28, 0, {0, 0}, 0, 0, 70, 1.5, 0, true,
+	{"any angles, a view twice", {24, 24, 20}, 5, 30, 28, 0, {0, 0}, 0, 0, 70, 1.5, 0, TWICE,
 		{0, 4}, 4},
-	{"any angles, rolled", {24, 24, 20}, 5, 30, 28, 0, {0, 0}, 3, 0, 70, 1.5, 0, false, {0}, 0},
-	{"half a circle, rolled", {24, 24, 21}, 9, 30, 28, 160, {0, 0}, 3, 0, 70, 1.5, 0, false,
+	{"any angles, rolled", {24, 24, 20}, 5, 30, 28, 0, {0, 0}, 3, 0, 70, 1.5, 0, IN_ORDER, {0},
+		0},
+	{"half a circle, rolled", {24, 24, 21}, 9, 30, 28, 160, {0, 0}, 3, 0, 70, 1.5, 0, IN_ORDER,
 		{0}, 0},
 	{"odd number of views, rolled", {23, 24, 21}, 9, 30, 28, 360, {0, 0}, 3, 0, 70, 1.5, 0,
-		false, {0, 5}, 1},
-	{"laminography", {24, 20, 12}, 12, 30, 28, 360, {0, 0}, 0, 0, 0, 1, 0, false, {0, 1, 2, 3},
-		3},
+		IN_ORDER, {0, 5}, 1},
+	{"laminography", {24, 20, 12}, 12, 30, 28, 360, {0, 0}, 0, 0, 0, 1, 0, IN_ORDER,
+		{0, 1, 2, 3}, 3},
 	{"axis tilted about x, more than a block", {70, 68, 40}, 8, 80, 60, 360, {1, 0}, 0, 0, 190,
-		1.5, 0, false, {0, 1, 6, 7}, 3},
+		1.5, 0, IN_ORDER, {0, 1, 6, 7}, 3},
 	{"any angles, more than a block", {70, 68, 41}, 6, 80, 60, 0, {0, 0}, 0, 0, 190, 1.5, 0,
-		false, {0, 4}, 4},
+		IN_ORDER, {0, 4}, 4},
 };
 enum { SETUPS = sizeof setups / sizeof setups[0] };
 
@@ -98,9 +103,15 @@ static Case setup_case(const Setup *s)
 		rotate_view(&views[i], 0, s->about[0]);
 		rotate_view(&views[i], 1, s->about[1]);
 	}
+	for (int64_t i = 1; i < s->views && s->order == MIXED; i++) {
+		const tomos_view view = views[i];
+		const int64_t j = (int64_t)case_between(&c, 0, (double)i);
+		views[i] = views[j], views[j] = view;
+	}
 	views[s->views] = views[0];
 	tomos_geometry_free(c.scan);
-	OK(tomos_geometry_views(&c.scan, s->rows, s->columns, views, s->views + s->twice));
+	OK(tomos_geometry_views(
+		&c.scan, s->rows, s->columns, views, s->views + (s->order == TWICE)));
 	for (int a = 0; a < 3; a++)
 		c.grid.first[a] += s->shift;
 	case_count(&c);

@@ -1,5 +1,6 @@
 #include "backend/device/mirror.h"
 #include <math.h>
+#include <stdlib.h>
 #include "geom/rays.h"
 
 enum { MOST_VIEWS = 1 << 13 };
@@ -64,18 +65,92 @@ static int mirrored(const Plan *plan, int flips, int64_t from, int64_t to)
 	return (int)to | (columns ? REVERSED_COLUMNS : 0) | (rows ? REVERSED_ROWS : 0);
 }
 
+/* ---- searching ------------------------------------------------------------------------------- */
+
+/* A view with a number that no map changes. */
+typedef struct {
+	double key;
+	int view;
+} KeyedView;
+
+typedef struct {
+	const Plan *plan;
+	KeyedView *views; /* sorted; NULL as long as they were not needed */
+} Search;
+
+/* Maps and reversals change no more than signs of forms that are centred on the detector. */
+static double key_of(const Plan *plan, int64_t view)
+{
+	const KernelView *k = &plan->views[view];
+	const double columns = (double)(plan->model.columns - 1),
+		     rows = (double)(plan->model.rows - 1);
+	double key = 0;
+	for (int a = 0; a < 3; a++)
+		key += (a + 1) * (fabs(2 * k->column[a] - columns * k->depth[a]) +
+					 fabs(2 * k->row[a] - rows * k->depth[a]));
+	return key;
+}
+
+/* More than what the tolerances of forms change a key by. */
+enum { KEY_TOLERANCES = 64 };
+
+static int by_key(const void *a, const void *b)
+{
+	const double x = ((const KeyedView *)a)->key, y = ((const KeyedView *)b)->key;
+	return (x > y) - (x < y);
+}
+
+/* Without memory for it there is no list, and all views are compared. */
+static void sort_views(Search *search)
+{
+	const int64_t count = search->plan->scan->count;
+	if (mem_alloc(&search->views, count, sizeof *search->views, "mirror images") != TOMOS_OK)
+		return;
+	for (int64_t v = 0; v < count; v++)
+		search->views[v] = (KeyedView){key_of(search->plan, v), (int)v};
+	qsort(search->views, (size_t)count, sizeof *search->views, by_key);
+}
+
+/* The place of the first sorted view whose key is not less. */
+static int64_t place_of_key(const Search *search, double key)
+{
+	int64_t low = 0, high = search->plan->scan->count;
+	while (low < high) {
+		const int64_t middle = (low + high) / 2;
+		if (search->views[middle].key < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The view that a map takes a view to, among all of them. */
+static int search_mirrored(Search *search, int flips, int64_t view)
+{
+	const Plan *plan = search->plan;
+	const double key = key_of(plan, view), tolerance = KEY_TOLERANCES * RAY_TOLERANCE;
+	int found = -1;
+	if (!search->views)
+		sort_views(search);
+	const KeyedView *views = search->views;
+	for (int64_t i = views ? place_of_key(search, key - tolerance) : 0;
+		i < plan->scan->count && found < 0 && !(views && views[i].key > key + tolerance);
+		i++)
+		found = mirrored(plan, flips, view, views ? views[i].view : i);
+	return found;
+}
+
 /* The view that a map takes a view to, as above. It is mostly the view itself or next to `last`,
  * that of the view before. */
-static int find_mirrored(const Plan *plan, int flips, int64_t view, int64_t last)
+static int find_mirrored(Search *search, int flips, int64_t view, int64_t last)
 {
-	const int64_t count = plan->scan->count;
+	const int64_t count = search->plan->scan->count;
 	const int64_t likely[3] = {view, (last + count - 1) % count, (last + 1) % count};
 	int found = -1;
-	for (int i = 0; i < 3 && found < 0; i++)
-		found = mirrored(plan, flips, view, likely[i]);
-	for (int64_t to = 0; to < count && found < 0; to++)
-		found = mirrored(plan, flips, view, to);
-	return found;
+	for (int i = 0; i < COUNT(likely) && found < 0; i++)
+		found = mirrored(search->plan, flips, view, likely[i]);
+	return found < 0 ? search_mirrored(search, flips, view) : found;
 }
 
 /* A number unlike those of other views. */
@@ -87,12 +162,12 @@ static uint64_t number_of(int64_t view)
 
 /* Whether a map takes all views to views, no two of them to the same, of views that are in the list
  * twice: the sum of their numbers would be another. */
-static bool is_map(const Plan *plan, int flips)
+static bool is_map(Search *search, int flips)
 {
 	int last = 0;
 	uint64_t differ = 0;
-	for (int64_t i = 0; i < plan->scan->count; i++) {
-		const int found = find_mirrored(plan, flips, i, last);
+	for (int64_t i = 0; i < search->plan->scan->count; i++) {
+		const int found = find_mirrored(search, flips, i, last);
 		if (found < 0)
 			return false;
 		last = found & MIRROR_BITS;
@@ -112,30 +187,39 @@ static bool is_whole(const ProjectRequest *what)
 	       plan->model.rows * plan->model.columns <= 1 << 28;
 }
 
-Mirrors mirrors_find(const ProjectRequest *what, int most)
+static Mirrors find_maps(Search *search, int most)
 {
 	static const int single[] = {4, 1, 2, 5, 6, 3, 7};
-	const Plan *plan = what->plan;
-	if (!is_whole(what))
-		return (Mirrors){.count = 0};
 	for (int x = 1; x < 8 && most >= 4; x += 4) /* alone, or with z */
-		for (int y = 2; y < 8 && is_map(plan, x); y += 4)
-			if (is_map(plan, y))
+		for (int y = 2; y < 8 && is_map(search, x); y += 4)
+			if (is_map(search, y))
 				return (Mirrors){{0, x, y, x ^ y}, 4, 3};
 	for (int i = 0; i < COUNT(single); i++)
-		if (is_map(plan, single[i]))
+		if (is_map(search, single[i]))
 			return (Mirrors){{0, single[i]}, 2, single[i] & -single[i]};
 	return (Mirrors){.count = 0};
 }
 
+Mirrors mirrors_find(const ProjectRequest *what, int most)
+{
+	if (!is_whole(what))
+		return (Mirrors){.count = 0};
+	Search search = {.plan = what->plan};
+	const Mirrors mirrors = find_maps(&search, most);
+	mem_free(search.views);
+	return mirrors;
+}
+
 void mirror_views(const Plan *plan, const Mirrors *mirrors, MirrorView *views)
 {
+	Search search = {.plan = plan};
 	int last[MIRROR_IMAGES] = {0};
 	for (int64_t v = 0; v < plan->scan->count; v++) {
 		views[v] = (MirrorView){{(int)v}};
 		for (int i = 1; i < mirrors->count; i++) {
-			views[v].view[i] = find_mirrored(plan, mirrors->flips[i], v, last[i]);
+			views[v].view[i] = find_mirrored(&search, mirrors->flips[i], v, last[i]);
 			last[i] = views[v].view[i] & MIRROR_BITS;
 		}
 	}
+	mem_free(search.views);
 }
