@@ -40,7 +40,7 @@ endfunction()
 
 if(TARGET tomos_cuda)
 	tomos_cuda_tests(cuda cuda ${device_fast} ${device_long} test_half test_quarter test_split test_borderline
-		test_stack_rows test_small_volumes test_step test_random_views)
+		test_stack_rows test_small_volumes test_step test_random_views test_mirrors)
 	tomos_cuda_tests(cuda_two cuda:0,0 ${devices_fast} ${devices_long})
 endif()
 

@@ -29,6 +29,12 @@ static __device__ __forceinline__ void add_scaled(float &sum, float scale, float
 	sum = fmaf(scale, value, sum);
 }
 
+static __device__ __forceinline__ void add_scaled(float2 &sum, float scale, const float2 &value)
+{
+	sum.x = fmaf(scale, value.x, sum.x);
+	sum.y = fmaf(scale, value.y, sum.y);
+}
+
 static __device__ __forceinline__ float scaled(float scale, float value)
 {
 	return scale * value;
@@ -37,6 +43,11 @@ static __device__ __forceinline__ float scaled(float scale, float value)
 static __device__ __forceinline__ float4 scaled(float scale, const float4 &v)
 {
 	return make_float4(scale * v.x, scale * v.y, scale * v.z, scale * v.w);
+}
+
+static __device__ __forceinline__ float2 scaled(float scale, const float2 &v)
+{
+	return make_float2(scale * v.x, scale * v.y);
 }
 
 static __device__ __forceinline__ float part_of(float sum, int)
@@ -49,10 +60,20 @@ static __device__ __forceinline__ float part_of(const float4 &sum, int part)
 	return part == 0 ? sum.x : part == 1 ? sum.y : part == 2 ? sum.z : sum.w;
 }
 
+static __device__ __forceinline__ float part_of(const float2 &sum, int part)
+{
+	return part == 0 ? sum.x : sum.y;
+}
+
 /* Whether it is not zero. */
 static __device__ __forceinline__ bool is_some(float x)
 {
 	return x != 0;
+}
+
+static __device__ __forceinline__ bool is_some(const float2 &x)
+{
+	return x.x != 0 || x.y != 0;
 }
 
 static __device__ __forceinline__ bool is_some(const float4 &x)

@@ -4,13 +4,13 @@
  * memory while views before it are processed.
  *
  * Where views are in sets that are 90 degrees apart, a block visits the images once for each
- * quarter of the circle, and moves its sums on after each.
+ * quarter of the circle, and moves its sums on after each; where they are mirror images, once.
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BACK_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BACK_H
 
 #include <cuda_pipeline.h>
-#include "backend/cuda/kernels/footprint_blocks.h"
+#include "backend/cuda/kernels/footprint_mirrors.h"
 
 enum {
 	SIDE = 16,
@@ -47,7 +47,8 @@ static __device__ __forceinline__ void visit_views(const Footprints &s, Near *ne
 {
 	const int64_t image = (int64_t)s.rows * s.pitch;
 	const int tile = s.tile_rows * PITCH;
-	for (int part = 0; part < PARTS<Pixel>; part++) {
+	const int parts = PARTS<Pixel> < 4 || s.mirrors.count > 1 ? 1 : PARTS<Pixel>;
+	for (int part = 0; part < parts; part++) {
 		for (int64_t first = 0; first < s.count; first += VIEWS) {
 			const int views = (int)min((int64_t)VIEWS, s.count - first);
 			const Pixel *images = (const Pixel *)s.images + first * image;
@@ -75,7 +76,8 @@ static __device__ __forceinline__ void visit_views(const Footprints &s, Near *ne
 					images + i * image);
 			}
 		}
-		move_on();
+		if (parts > 1)
+			move_on();
 	}
 }
 
@@ -135,13 +137,15 @@ template <int N> struct SharedSums {
 /* Row pitches of tiles: neighbouring rows are half of the banks apart. Those of one view and few
  * voxels of a thread are for voxels that appear large. */
 template <class Sums>
-constexpr int NARROW = PARTS<typename Sums::Pixel> == 4 ? 36
-		       : Sums::COUNT > 8                ? 48
-							: 112;
+constexpr int NARROW = PARTS<typename Sums::Pixel> == 4   ? 36
+		       : PARTS<typename Sums::Pixel> == 2 ? 40
+		       : Sums::COUNT > 8                  ? 48
+							  : 112;
 template <class Sums>
-constexpr int WIDE = PARTS<typename Sums::Pixel> == 4 ? 68
-		     : Sums::COUNT > 8                ? 112
-						      : 176;
+constexpr int WIDE = PARTS<typename Sums::Pixel> == 4   ? 68
+		     : PARTS<typename Sums::Pixel> == 2 ? 72
+		     : Sums::COUNT > 8                  ? 112
+							: 176;
 
 /* Calls visit(k, sum) for `count` sums, in a loop that is not unrolled. */
 template <class Pixel, int N, class Visit>
@@ -181,6 +185,11 @@ static __device__ __forceinline__ void move_sum(float &)
 	/* one part only */
 }
 
+static __device__ __forceinline__ void move_sum(float2 &)
+{
+	/* no quarters */
+}
+
 static __device__ __forceinline__ void move_sum(float4 &sum)
 {
 	sum = make_float4(sum.w, sum.x, sum.y, sum.z);
@@ -191,6 +200,8 @@ static __device__ __forceinline__ int images_of(const Footprints &s, int parts, 
 {
 	if (parts == 1)
 		return x < s.n[0] && y < s.n[1] ? 1 : 0;
+	if (s.mirrors.count > 1)
+		return x < s.domain[0] && y < s.domain[1] ? parts : 0;
 	if (2 * x >= s.n[0] || 2 * y >= s.n[1])
 		return 0;
 	if (2 * y + 1 < s.n[1])
@@ -207,12 +218,14 @@ static __device__ __forceinline__ void write_sums(
 	const int64_t slice = (int64_t)s.n[0] * s.n[1];
 #pragma unroll
 	for (int i = 0; i < PARTS<Pixel>; i++) {
-		const int2 at =
-			i == 0 ? make_int2(x, y) : rotated(s.n[0], i * s.direction % 4, x, y);
-		if (i < images)
+		const int3 at = image_of(s, i, i * s.direction % 4, x, y, z0);
+		const bool below = PARTS<Pixel> != 1 && is_mirrored(s, i, 2);
+		const int count = below && s.domain[2] < s.n[2] ? s.n[2] / 2 : s.domain[2];
+		if (i < images && !is_twice(s, i, 0, x) && !is_twice(s, i, 1, y))
 			update_voxels<Sums::COUNT, 4>(s.update,
-				s.volume + z0 * slice + (int64_t)at.y * s.n[0] + at.x, slice,
-				s.n[2] - z0, [&](int k) { return part_of(sum.at(k), i); });
+				s.volume + at.z * slice + (int64_t)at.y * s.n[0] + at.x,
+				below ? -slice : slice, count - z0,
+				[&](int k) { return part_of(sum.at(k), i); });
 	}
 }
 
@@ -233,6 +246,31 @@ static __global__ void make_images(
 		for (int i = 0; i < PARTS<Pixel>; i++)
 			if (c < s.columns)
 				((float *)&pixel)[i] = from[i * apart + line * s.columns + c];
+		to[line * s.pitch + c] = pixel;
+	}
+}
+
+/* The same of sets of views that are mirror images: image i of a view is that which map i takes it
+ * to. first: view of the first line. */
+template <class Pixel>
+static __global__ void make_mirrored_images(
+	const __grid_constant__ Footprints s, int64_t first, const float *from, Pixel *to)
+{
+	const int c = blockIdx.x * blockDim.x + threadIdx.x;
+	const int64_t pixels = (int64_t)s.rows * s.columns;
+	if (c >= s.pitch)
+		return;
+	for (int64_t line = blockIdx.y; line < s.count * s.rows; line += gridDim.y) {
+		const int64_t view = line / s.rows;
+		const int row = (int)(line - view * s.rows);
+		Pixel pixel = {};
+#pragma unroll
+		for (int i = 0; i < PARTS<Pixel>; i++)
+			if (c < s.columns) {
+				const int seen = s.mirrored[first + view].view[i];
+				((float *)&pixel)[i] = from[(seen & MIRROR_BITS) * pixels +
+							    mirrored_pixel(s, seen, row, c)];
+			}
 		to[line * s.pitch + c] = pixel;
 	}
 }
@@ -266,7 +304,7 @@ static __device__ __forceinline__ void back_block(
 		},
 		[&] {
 #pragma unroll
-			for (int k = 0; k < N && PARTS < Pixel >> 1; k++)
+			for (int k = 0; k < N && PARTS<Pixel> != 1; k++)
 				move_sum(sum.at(k));
 		});
 	write_sums(s, first[0] + place.x, first[1] + place.y, first[2], sum);
@@ -333,16 +371,19 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	const Footprints *s, int64_t first, Kernel kernel, int column, int bytes)
 {
 	cudaStream_t stream = device_of(backend)->stream;
-	make_images<Pixel><<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
-				     cuda_blocks(s->count * s->rows, 1, 65535)),
-		128, 0, stream>>>(
-		*s, what->projections + first * s->rows * s->columns, (Pixel *)s->images);
+	const dim3 blocks(
+		cuda_blocks(s->pitch, 128, 1 << 30), cuda_blocks(s->count * s->rows, 1, 65535));
+	if (s->mirrors.count > 1)
+		make_mirrored_images<Pixel><<<blocks, 128, 0, stream>>>(
+			*s, first, what->projections, (Pixel *)s->images);
+	else
+		make_images<Pixel><<<blocks, 128, 0, stream>>>(
+			*s, what->projections + first * s->rows * s->columns, (Pixel *)s->images);
 	CUDA_LAUNCHED("putting views side by side");
 	TRY(cuda_take_shared((const void *)kernel));
-	const int half = PARTS<Pixel> == 4 ? 2 : 1;
-	kernel<<<dim3(cuda_blocks((s->n[0] + half - 1) / half, SIDE, 1 << 30),
-			 cuda_blocks((s->n[1] + half - 1) / half, SIDE, 65535),
-			 cuda_blocks(s->n[2], column, 65535)),
+	kernel<<<dim3(cuda_blocks(s->domain[0], SIDE, 1 << 30),
+			 cuda_blocks(s->domain[1], SIDE, 65535),
+			 cuda_blocks(s->domain[2], column, 65535)),
 		THREADS, bytes, stream>>>(*s);
 	CUDA_LAUNCHED("back projecting");
 	return TOMOS_OK;
@@ -364,6 +405,9 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 	s.together = together_of<Sums>(size);
 	TRY(update_open(backend, what, epilogue, &update));
 	const int64_t floats = (int64_t)s.rows * s.pitch * PARTS<Pixel>;
+	TRY(cuda_mirrors(backend, plan, &s));
+	for (int a = 0; a < 2 && size->direction != 0; a++)
+		s.domain[a] = (s.n[a] + 1) / 2; /* its rotated images are all */
 	const int64_t at_once = max64(1, min64(device_of(backend)->scratch_most / floats, s.part));
 	TRY(cuda_plan(backend, plan, &kept));
 	TRY(cuda_scratch(

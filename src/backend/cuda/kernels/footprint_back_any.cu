@@ -10,11 +10,12 @@
 /* Voxels of a thread: of four views, which have no memory beside their tiles; of one; of one if
  * voxels appear large. */
 typedef RegisterSums<float4, 8> Four;
+typedef RegisterSums<float2, 8> Two;
 typedef SharedSums<16> One;
 typedef SharedSums<8> Large;
 
 /* Those whose instructions follow each other: more are too long for the instruction cache. */
-template <class Mine> constexpr int UNROLLED = PARTS<typename Mine::Pixel> == 4 ? Mine::COUNT : 4;
+template <class Mine> constexpr int UNROLLED = PARTS<typename Mine::Pixel> != 1 ? Mine::COUNT : 4;
 
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
@@ -60,9 +61,9 @@ static __device__ __forceinline__ void add_window(float &sum, const float (*pixe
 	sum = fmaf(scale, all, sum);
 }
 
-/* Of four views, which have the same weights. */
-template <int NC, int NR>
-static __device__ __forceinline__ void add_window(float4 &sum, const float4 (*pixel)[NC], int first,
+/* Of several views, which have the same weights. */
+template <int NC, int NR, class Pixel>
+static __device__ __forceinline__ void add_window(Pixel &sum, const Pixel (*pixel)[NC], int first,
 	const float *a, const float *b, float scale)
 {
 #pragma unroll
@@ -107,7 +108,7 @@ static __device__ __forceinline__ void visit_spans(
 	/* Unrolled, this would not fit into the instruction cache. */
 #pragma unroll 1
 	for (int first = 0; first < Mine::COUNT; first += N) {
-		if constexpr (PARTS<typename Mine::Pixel> == 4) {
+		if constexpr (PARTS<typename Mine::Pixel> != 1) {
 			add_span<Mine, PITCH, RAYS, N, NC, NR, EITHER>(
 				s, c, tile, (float)first, 0, sum);
 			sum.template rotate<N>();
@@ -192,7 +193,7 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 template <class Mine, int PITCH, bool RAYS>
-static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Pixel> == 4 ? 2 : 3)
+static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Pixel> != 1 ? 2 : 3)
 	footprint_back(const __grid_constant__ Footprints s)
 {
 	typedef typename Mine::Pixel Pixel;
@@ -216,19 +217,30 @@ template <class Mine> static bool has_tiles(const ProjectRequest *what, int bloc
 	return share_memory<Mine>(NEAR_BYTES, blocks, size);
 }
 
-/* Tiles of four views, or of one; of fewer voxels, where these appear large or more of longer
- * columns would be outside the box. */
+template <class Mine> static bool has_some(const ProjectRequest *what, TileSize *size)
+{
+	return has_tiles<Mine>(what, 2, size) || has_tiles<Mine>(what, 1, size);
+}
+
+/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or more of
+ * longer columns would be outside the box. */
 static void choose_tiles(const ProjectRequest *what, TileSize *size)
 {
 	const int64_t n = what->box.high[2] - what->box.low[2];
 	const bool few = 4 * whole_columns<One>(n) > 5 * whole_columns<Large>(n);
-	if (quarter_direction(what) != 0 &&
-		(has_tiles<Four>(what, 2, size) || has_tiles<Four>(what, 1, size)))
+	const Mirrors mirrors = mirrors_of(what, 4);
+	if ((quarter_direction(what) != 0 || mirrors.count == 4) && has_some<Four>(what, size)) {
+		size->mirrors = mirrors;
 		return;
+	}
+	if (mirrors.count > 0 && has_some<Two>(what, size)) {
+		size->mirrors = mirrors_of(what, 2);
+		return;
+	}
 	if ((few || !has_tiles<One>(what, 2, size)) && !has_tiles<Large>(what, 3, size) &&
 		!has_tiles<Large>(what, 2, size))
 		take_memory<Large>(NEAR_BYTES, size);
-	size->direction = 0;
+	forget_images(size);
 }
 
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -255,7 +267,9 @@ static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const TileSize *size = notes_of<TileSize>(notes);
-	return (size->direction              ? run<Four>
+	const int images = images_of_size(size);
+	return (images == 4                  ? run<Four>
+		: images == 2                ? run<Two>
 		: size->column == One::COUNT ? run<One>
 					     : run<Large>)(backend, what, size, epilogue);
 }

@@ -11,6 +11,7 @@
 
 /* Voxels of a thread: of four views; of one; of one if voxels appear large. */
 typedef RegisterSums<float4, 8> Four;
+typedef RegisterSums<float2, 16> Two;
 typedef RegisterSums<float, 32> One;
 typedef RegisterSums<float, 8> Large;
 
@@ -50,12 +51,12 @@ static __device__ __forceinline__ float between(const float low[S + 1], const fl
 	return sum;
 }
 
-/* Four views. */
-template <int S, int D>
-static __device__ __forceinline__ float4 between(
-	const float low[S + 1], const float high[S + 1], float, const float4 *line, const float4 *)
+/* Several views. */
+template <int S, int D, class Pixel>
+static __device__ __forceinline__ Pixel between(
+	const float low[S + 1], const float high[S + 1], float, const Pixel *line, const Pixel *)
 {
-	float4 sum = scaled(weight_between<S, D>(low, high, 0), line[0]);
+	Pixel sum = scaled(weight_between<S, D>(low, high, 0), line[0]);
 #pragma unroll
 	for (int i = 1; i < D + S; i++)
 		add_scaled(sum, weight_between<S, D>(low, high, i), line[i]);
@@ -67,9 +68,10 @@ static __device__ __forceinline__ float difference(float a, float b)
 	return a - b;
 }
 
-static __device__ __forceinline__ float4 difference(const float4 &, const float4 &)
+template <class Pixel>
+static __device__ __forceinline__ Pixel difference(const Pixel &, const Pixel &)
 {
-	return float4{}; /* not used */
+	return Pixel{}; /* not used */
 }
 
 template <class B, bool RAYS, int PITCH, class Mine>
@@ -176,19 +178,31 @@ template <class Mine> static bool has_tiles(const ProjectRequest *what, int bloc
 	return share_memory<Mine>(NEAR_BYTES, blocks, size);
 }
 
-/* Tiles of four views, or of one; of fewer voxels, where these appear large or more of longer
- * columns would be outside the box. */
+template <class Mine> static bool has_some(const ProjectRequest *what, TileSize *size)
+{
+	return has_tiles<Mine>(what, 2, size) || has_tiles<Mine>(what, 1, size);
+}
+
+/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or more of
+ * longer columns would be outside the box. */
 static void choose_tiles(const ProjectRequest *what, TileSize *size)
 {
 	const int64_t n = what->box.high[2] - what->box.low[2];
 	const bool few = 4 * whole_columns<One>(n) > 5 * whole_columns<Large>(n);
-	if (quarter_direction(what) != 0 &&
-		(has_tiles<Four>(what, 2, size) || has_tiles<Four>(what, 1, size)))
+	const Mirrors mirrors = mirrors_of(what, 4);
+	if ((quarter_direction(what) != 0 || mirrors.count == 4) && has_some<Four>(what, size)) {
+		size->mirrors = mirrors;
 		return;
+	}
+	if (mirrors.count > 0 && has_some<Two>(what, size)) {
+		size->direction = 0;
+		size->mirrors = mirrors_of(what, 2);
+		return;
+	}
 	if ((few || !has_tiles<One>(what, 2, size)) && !has_tiles<Large>(what, 3, size) &&
 		!has_tiles<Large>(what, 2, size))
 		take_memory<Large>(NEAR_BYTES, size);
-	size->direction = 0;
+	forget_images(size);
 }
 
 static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -216,7 +230,9 @@ static tomos_status upright_run(tomos_backend *backend, const ProjectRequest *wh
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const TileSize *size = notes_of<TileSize>(notes);
-	return (size->direction              ? run<Four>
+	const int images = images_of_size(size);
+	return (images == 4                  ? run<Four>
+		: images == 2                ? run<Two>
 		: size->column == One::COUNT ? run<One>
 					     : run<Large>)(backend, what, size, epilogue);
 }

@@ -5,13 +5,18 @@
  *
  * Where views are in sets that are 90 degrees apart, a Pixel or voxel is that of four views:
  * rotating a voxel and a view by the same angle about the rotation axis leaves position and weight
- * unchanged, so that the weights of one voxel serve it and its three rotated images.
+ * unchanged, so that the weights of one voxel serve it and its three rotated images. Likewise of
+ * two or four views that are mirror images (footprint_mirrors.h).
  */
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BLOCKS_H
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BLOCKS_H
 
 #include "backend/cuda/kernels/footprint.h"
 #include "backend/cuda/kernels/voxel_quanta.h"
+
+extern "C" {
+#include "backend/device/mirror.h"
+}
 
 enum {
 	THREADS = 256,
@@ -31,9 +36,12 @@ enum { GROUP = 4 };
 
 typedef struct {
 	const KernelView *views;
-	int64_t count, part; /* views of a pass; of a quarter of the circle, or all */
-	int direction;       /* `quarter` of RayClass */
-	int weighting;       /* WEIGHT_NONE, WEIGHT_DEPTH or WEIGHT_RAY */
+	int64_t count, part;        /* views of a pass; of a quarter of the circle, or all */
+	int direction;              /* `quarter` of RayClass */
+	Mirrors mirrors;            /* where there are sets of views, but no quarters */
+	const MirrorView *mirrored; /* of all views */
+	int domain[3]; /* voxels along x, y and z that are visited, whose images are all */
+	int weighting; /* WEIGHT_NONE, WEIGHT_DEPTH or WEIGHT_RAY */
 	int rows, columns;
 	int64_t low[3];
 	int axis[3], size[3]; /* axes of a block's lanes, warps and columns; voxels along these */
@@ -63,6 +71,7 @@ typedef struct {
  * thread. */
 typedef struct {
 	int rows, columns, area, padded, usual[3], direction, axes, blocks, column;
+	Mirrors mirrors;
 } TileSize;
 
 static inline int quarter_direction(const ProjectRequest *what)
@@ -86,6 +95,7 @@ static inline Footprints footprints_of(
 	const Plan *plan = what->plan;
 	Footprints s = {.part = what->count / parts,
 		.direction = size->direction,
+		.mirrors = size->mirrors,
 		.weighting = plan->model.weight,
 		.rows = (int)plan->model.rows,
 		.columns = (int)plan->model.columns,
@@ -94,6 +104,7 @@ static inline Footprints footprints_of(
 	for (int a = 0; a < 3; a++) {
 		s.low[a] = what->box.low[a];
 		s.n[a] = (int)(what->box.high[a] - what->box.low[a]);
+		s.domain[a] = (s.n[a] + (s.mirrors.halved >> a & 1)) >> (s.mirrors.halved >> a & 1);
 	}
 	return s;
 }
@@ -181,6 +192,12 @@ static __device__ __forceinline__ int2 rotated(int n, int i, int x, int y)
 	       : i == 1 ? make_int2(n - 1 - y, x)
 	       : i == 2 ? make_int2(n - 1 - x, n - 1 - y)
 			: make_int2(y, n - 1 - x);
+}
+
+/* Whether views are in sets, so that a Pixel or voxel is that of several views. */
+static __device__ __forceinline__ bool has_images(const Footprints &s)
+{
+	return s.direction != 0 || s.mirrors.count > 1;
 }
 
 /* Moves N values in registers by M, the first ones to the end. */

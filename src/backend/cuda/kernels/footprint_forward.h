@@ -2,7 +2,7 @@
  *
  * A block has LANES x WARPS columns of voxels. It adds them to a tile of each view in shared memory
  * and the tile to the view. Voxels of one view are in shared memory too, so that loops are short
- * enough for the instruction cache; those of four views are in registers, since tiles need the
+ * enough for the instruction cache; those of several views are in registers, since tiles need the
  * memory. Sums are integers (voxel_quanta.h) and do not depend on the order of additions. Lanes are
  * along an axis far from the rays, so that they rarely add to the same pixel.
  */
@@ -10,6 +10,7 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_FORWARD_H
 
 #include "backend/cuda/kernels/footprint_forward_tiles.h"
+#include "backend/cuda/kernels/footprint_mirrors.h"
 #include "backend/cuda/kernels/footprint_quanta.h"
 
 enum {
@@ -27,18 +28,13 @@ static __device__ __forceinline__ void add_quanta(int *at, float a, float x)
 	atomicAdd(at, __float_as_int(fmaf(a, x, MAGIC)) - __float_as_int(MAGIC));
 }
 
-/* The same to the image itself; apart: from one part of the sums to the next. */
-static __device__ __forceinline__ void add_rounded(int *at, int64_t, float a, float x)
+/* The same of every part of x, to the image itself; apart: from one part to the next. */
+template <class Value>
+static __device__ __forceinline__ void add_rounded(int *at, int64_t apart, float a, const Value &x)
 {
-	atomicAdd(at, __float2int_rn(a * x));
-}
-
-static __device__ __forceinline__ void add_rounded(int *at, int64_t apart, float a, const float4 &x)
-{
-	add_rounded(at, 0, a, x.x);
-	add_rounded(at + apart, 0, a, x.y);
-	add_rounded(at + 2 * apart, 0, a, x.z);
-	add_rounded(at + 3 * apart, 0, a, x.w);
+#pragma unroll
+	for (int part = 0; part < PARTS<Value>; part++)
+		atomicAdd(at + part * apart, __float2int_rn(a * part_of(x, part)));
 }
 
 /* Adds x to global memory; a condition instead of a branch. */
@@ -115,8 +111,8 @@ static __device__ __forceinline__ Line line_of(const Footprints &s, const int fi
 		largest > 1e-37f ? 1 / largest : 0}; /* 0 for NaN too */
 	line.at[l] += threadIdx.x % LANES;
 	line.at[w] += threadIdx.x / LANES;
-	if (line.at[l] < s.n[l] && line.at[w] < s.n[w])
-		line.count = min(s.size[2], s.n[c] - first[c]);
+	if (line.at[l] < s.domain[l] && line.at[w] < s.domain[w])
+		line.count = min(s.size[2], s.domain[c] - first[c]);
 	return line;
 }
 
@@ -125,7 +121,7 @@ static __device__ __forceinline__ float voxel_at(const Footprints &s, int x, int
 	return s.volume[((int64_t)z * s.n[1] + y) * s.n[0] + x];
 }
 
-/* Voxel k, and its rotated images. */
+/* Voxel k, and its images. */
 template <class Value>
 static __device__ __forceinline__ Value voxel_of(const Footprints &s, const Line &line, int k)
 {
@@ -134,14 +130,14 @@ static __device__ __forceinline__ Value voxel_of(const Footprints &s, const Line
 	Value value = {};
 	if (k < line.count)
 		for (int i = 0; i < PARTS<Value>; i++) {
-			const int2 p =
-				i == 0 ? make_int2(at[0], at[1]) : rotated(s.n[0], i, at[0], at[1]);
-			((float *)&value)[i] = voxel_at(s, p.x, p.y, at[2]) * line.scale;
+			const int3 p = image_of(s, i, i, at[0], at[1], at[2]);
+			if (is_needed(s, i, at))
+				((float *)&value)[i] = voxel_at(s, p.x, p.y, p.z) * line.scale;
 		}
 	return value;
 }
 
-/* The voxels of a thread: COLUMN of four views, in registers. */
+/* The voxels of a thread: COLUMN of several views, in registers. */
 template <class Value_, int COLUMN> struct Voxels {
 	typedef Value_ Value;
 	static constexpr int COUNT = COLUMN;
@@ -198,10 +194,10 @@ template <class Value, int COLUMN, class Visit>
 static __device__ __forceinline__ void voxels_each(
 	const Footprints &s, Voxels<Value, COLUMN> &voxels, const Visit &visit)
 {
-	const int count = s.n[s.axis[2]] - (int)blockIdx.z * COLUMN;
+	const int count = s.domain[s.axis[2]] - (int)blockIdx.z * COLUMN;
 #pragma unroll 1
 	for (int k = 0; k < COLUMN; k++) {
-		if constexpr (PARTS<Value> == 4) {
+		if constexpr (PARTS<Value> != 1) {
 			if (k < count)
 				visit(k, voxels.at(0));
 			voxels.template rotate<1>();
@@ -397,6 +393,21 @@ static __global__ void add_sums(const __grid_constant__ Footprints s)
 		to[i] = fmaf((float)sums[i], unit, to[i]);
 }
 
+/* The same for sets of views that are mirror images: image `part` of each view. */
+static __global__ void add_mirrored_sums(const __grid_constant__ Footprints s, int part)
+{
+	const int64_t pixels = (int64_t)s.rows * s.columns;
+	const int seen = s.mirrored[blockIdx.y].view[part];
+	const float unit = __uint_as_float(*s.largest) * s.quanta[blockIdx.y].unit;
+	const int *sums = s.sums + (part * s.count + blockIdx.y) * pixels;
+	float *to = s.projections + (seen & MIRROR_BITS) * pixels;
+	for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < pixels;
+		i += gridDim.x * blockDim.x) {
+		float *at = to + mirrored_pixel(s, seen, i / s.columns, i % s.columns);
+		*at = fmaf((float)sums[i], unit, *at);
+	}
+}
+
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 static inline tomos_status find_largest(
@@ -434,14 +445,18 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 			continue;
 		order(a, axis);
 		set_axes(what->plan, axis, shape, &s);
-		kernel<<<dim3(cuda_blocks(s.n[axis[0]], LANES, 1 << 30),
-				 cuda_blocks(s.n[axis[1]], WARPS, 65535),
-				 cuda_blocks(s.n[axis[2]], column, 65535)),
+		kernel<<<dim3(cuda_blocks(s.domain[axis[0]], LANES, 1 << 30),
+				 cuda_blocks(s.domain[axis[1]], WARPS, 65535),
+				 cuda_blocks(s.domain[axis[2]], column, 65535)),
 			THREADS, s.pool *(int)sizeof(int) + Mine::BYTES, stream>>>(s);
 		CUDA_LAUNCHED("projecting");
 	}
-	add_sums<<<dim3(cuda_blocks(pixels, 1024, 1 << 20), (unsigned)s.count, parts), 256, 0,
-		stream>>>(s);
+	const unsigned blocks = cuda_blocks(pixels, 1024, 1 << 20), count = (unsigned)s.count;
+	if (s.mirrors.count > 1) /* one by one: several views may have the same image */
+		for (int part = 0; part < parts; part++)
+			add_mirrored_sums<<<dim3(blocks, count), 256, 0, stream>>>(s, part);
+	else
+		add_sums<<<dim3(blocks, count, parts), 256, 0, stream>>>(s);
 	CUDA_LAUNCHED("projecting");
 	return TOMOS_OK;
 }
@@ -466,6 +481,8 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 	TRY(cuda_kept(backend, what->plan, KEPT_QUANTA, sizeof(Quantum), footprint_quantum, NULL,
 		&quanta));
 	TRY(find_largest(backend, &s, &s.largest));
+	TRY(cuda_mirrors(backend, what->plan, &s));
+	const MirrorView *mirrored = s.mirrored;
 	TRY(cuda_scratch(
 		backend, SCRATCH_REORDERED, min64(most, s.part) * floats, &sums, "sums of pixels"));
 	s.sums = (int *)sums;
@@ -473,7 +490,8 @@ static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest 
 		s.views = kept->views + what->first + first;
 		s.quanta = (const Quantum *)quanta + what->first + first;
 		s.count = min64(most, s.part - first);
-		s.projections = what->projections + first * pixels;
+		s.mirrored = mirrored ? mirrored + first : NULL;
+		s.projections = what->projections + (mirrored ? 0 : first) * pixels;
 		TRY(run_views<Mine>(backend, what, s, size, kernel, order));
 	}
 	return TOMOS_OK;

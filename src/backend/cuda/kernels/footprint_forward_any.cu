@@ -7,11 +7,12 @@
 
 /* Voxels of a thread: of four views; of one; of one if voxels appear large. */
 typedef Voxels<float4, 8> Four;
+typedef Voxels<float2, 8> Two;
 typedef Voxels<float, 16> One;
 typedef Voxels<float, 8> Large;
 
 /* Those whose instructions follow each other: more are too long for the instruction cache. */
-template <class Mine> constexpr int UNROLLED = PARTS<typename Mine::Value> == 4 ? Mine::COUNT : 4;
+template <class Mine> constexpr int UNROLLED = PARTS<typename Mine::Value> != 1 ? Mine::COUNT : 4;
 
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
@@ -235,7 +236,7 @@ static __device__ __forceinline__ void visit_view(
 		break;
 #define KIND(number, N, G, NC, NR, EITHER) \
 	case number: \
-		if constexpr (PARTS<typename Mine::Value> == 4 ? N == 4 : NC * NR == 9 || G > 2) \
+		if constexpr (PARTS<typename Mine::Value> != 1 ? N == 4 : NC * NR == 9 || G > 2) \
 			visit_spans<Mine, RAYS, N, G, NC, NR, EITHER>( \
 				s, near, dx, dy, tile, voxels); \
 		break;
@@ -339,22 +340,37 @@ template <class Mine> static bool has_tiles(int blocks, TileSize *size)
 	return share_memory<typename Mine::Value>(NEAR_BYTES + Mine::BYTES, blocks, size);
 }
 
-/* Tiles of four views, with three blocks per SM if all fit; of one; of fewer voxels, where these
- * appear large or few blocks would have more. */
+/* Tiles of several views, with three blocks per SM if all fit. */
+template <class Mine> static bool has_some(const ProjectRequest *what, int axes, TileSize *size)
+{
+	*size = measure<Mine>(what, axes);
+	const bool small =
+		size->padded <= shared_bytes(NEAR_BYTES, 3) / (int)sizeof(typename Mine::Value);
+	return (small && has_tiles<Mine>(3, size)) || has_tiles<Mine>(2, size) ||
+	       has_tiles<Mine>(1, size);
+}
+
+/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or few blocks
+ * would have more. */
 static void choose_tiles(const ProjectRequest *what, int axes, TileSize *size)
 {
-	*size = measure<Four>(what, axes);
-	const bool small = size->padded <= shared_bytes(NEAR_BYTES, 3) / (int)sizeof(float4);
-	if (size->direction != 0 && ((small && has_tiles<Four>(3, size)) ||
-					    has_tiles<Four>(2, size) || has_tiles<Four>(1, size)))
+	const Mirrors mirrors = mirrors_of(what, 4);
+	if ((quarter_direction(what) != 0 || mirrors.count == 4) &&
+		has_some<Four>(what, axes, size)) {
+		size->mirrors = mirrors;
 		return;
+	}
+	if (mirrors.count > 0 && has_some<Two>(what, axes, size)) {
+		size->mirrors = mirrors_of(what, 2);
+		return;
+	}
 	*size = measure<One>(what, axes);
 	if (!has_many_blocks<One, Large>(what) || !has_tiles<One>(3, size)) {
 		*size = measure<Large>(what, axes);
 		if (!has_tiles<Large>(3, size) && !has_tiles<Large>(2, size))
 			take_memory(NEAR_BYTES + Large::BYTES, size);
 	}
-	size->direction = 0;
+	forget_images(size);
 }
 
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -372,7 +388,7 @@ static tomos_status run_sized(
 	tomos_backend *backend, const ProjectRequest *what, const TileSize *size)
 {
 	/* Fewer blocks have more registers. */
-	constexpr int FEW = PARTS<typename Mine::Value> == 4 ? 2 : 3;
+	constexpr int FEW = PARTS<typename Mine::Value> != 1 ? 2 : 3;
 	const bool many = size->blocks > 2, rays = has_rays(what);
 	auto kernel = many   ? rays ? footprint_forward<Mine, true, LARGE, 3>
 				    : footprint_forward<Mine, false, LARGE, 3>
@@ -392,7 +408,9 @@ static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *)
 {
 	const TileSize *size = notes_of<TileSize>(notes);
-	return (size->direction              ? run<Four>
+	const int images = images_of_size(size);
+	return (images == 4                  ? run<Four>
+		: images == 2                ? run<Two>
 		: size->column == One::COUNT ? run<One>
 					     : run<Large>)(backend, what, size);
 }

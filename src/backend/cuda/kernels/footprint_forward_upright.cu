@@ -11,6 +11,7 @@
 
 /* Voxels of a thread: of four views; of one; of one if voxels appear large. */
 typedef Voxels<float4, 8> Four;
+typedef Voxels<float2, 16> Two;
 typedef Voxels<float, 16> One;
 typedef Voxels<float, 8> Large;
 
@@ -105,10 +106,10 @@ static __device__ __forceinline__ void visit_one(
 	add_line<B, TAPS>(foot, climb, tile + (int)span.whole * climb.pitch, line);
 }
 
-/* The same in four views, of the first B::N of `voxels`; apart: from one tile to the next. */
-template <class B, bool RAYS>
-static __device__ __forceinline__ void visit_four(
-	const Foot &foot, const Climb &climb, int *tile, int apart, int first, const Four &voxels)
+/* The same in several views, of the first B::N of `voxels`; apart: from one tile to the next. */
+template <class B, bool RAYS, class Mine>
+static __device__ __forceinline__ void visit_several(
+	const Foot &foot, const Climb &climb, int *tile, int apart, int first, const Mine &voxels)
 {
 	constexpr int LONG = (B::G + 1) / 2, SHORT = B::G / 2;
 	const Span span = span_of<B>(foot, first);
@@ -123,7 +124,7 @@ static __device__ __forceinline__ void visit_four(
 	});
 	int *at = tile + (int)span.whole * climb.pitch;
 #pragma unroll
-	for (int part = 0; part < PARTS<float4>; part++, at += apart) {
+	for (int part = 0; part < PARTS<typename Mine::Value>; part++, at += apart) {
 		float line[B::SAMPLES] = {};
 #pragma unroll
 		for (int k = 0; k < B::N; k++)
@@ -172,11 +173,11 @@ static __device__ __forceinline__ void visit_view(
 	}
 	boundary_visit(near.kind, [&](auto boundaries) {
 		typedef decltype(boundaries) B;
-		if constexpr (PARTS<typename Mine::Value> == 4) {
+		if constexpr (PARTS<typename Mine::Value> != 1) {
 			/* Unrolled, this would not fit into the instruction cache. */
 #pragma unroll 1
 			for (int first = 0; first < Mine::COUNT; first += B::N) {
-				visit_four<B, RAYS>(foot, climb, tile, apart, first, voxels);
+				visit_several<B, RAYS>(foot, climb, tile, apart, first, voxels);
 				voxels.template rotate<B::N>();
 			}
 		} else {
@@ -243,7 +244,7 @@ static __device__ void set_near(const Footprints &s, int view, const int first[3
 }
 
 template <class Mine, bool RAYS, bool LARGE>
-static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Value> == 4 ? 2 : 3)
+static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Value> != 1 ? 2 : 3)
 	footprint_forward(const __grid_constant__ Footprints s)
 {
 	typedef typename Mine::Value Value;
@@ -270,17 +271,29 @@ template <class Mine> static bool has_tiles(const ProjectRequest *what, int bloc
 	return share_memory<typename Mine::Value>(NEAR_BYTES + Mine::BYTES, blocks, size);
 }
 
-/* Tiles of four views, or of one; of fewer voxels, where these appear large or few blocks would
- * have more. */
+template <class Mine> static bool has_some(const ProjectRequest *what, TileSize *size)
+{
+	return has_tiles<Mine>(what, 2, size) || has_tiles<Mine>(what, 1, size);
+}
+
+/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or few blocks
+ * would have more. */
 static void choose_tiles(const ProjectRequest *what, TileSize *size)
 {
-	if (quarter_direction(what) != 0 &&
-		(has_tiles<Four>(what, 2, size) || has_tiles<Four>(what, 1, size)))
+	const Mirrors mirrors = mirrors_of(what, 4);
+	if ((quarter_direction(what) != 0 || mirrors.count == 4) && has_some<Four>(what, size)) {
+		size->mirrors = mirrors;
 		return;
+	}
+	if (mirrors.count > 0 && has_some<Two>(what, size)) {
+		size->direction = 0;
+		size->mirrors = mirrors_of(what, 2);
+		return;
+	}
 	if (!(has_many_blocks<One, Large>(what) && has_tiles<One>(what, 3, size)) &&
 		!has_tiles<Large>(what, 3, size) && !has_tiles<Large>(what, 2, size))
 		take_memory(NEAR_BYTES + Large::BYTES, size);
-	size->direction = 0;
+	forget_images(size);
 }
 
 static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
@@ -310,7 +323,7 @@ static tomos_status run(tomos_backend *backend, const ProjectRequest *what, cons
 	return run_footprints<Mine>(
 		backend, what, size, NEAR_BYTES, kernel, [](int lanes, int axis[3]) {
 			axis[0] = lanes;
-			axis[1] = 1 - lanes;
+			axis[1] = lanes == 1 ? 0 : 1;
 			axis[2] = 2;
 		});
 }
@@ -319,7 +332,9 @@ static tomos_status upright_run(tomos_backend *backend, const ProjectRequest *wh
 	const CudaNotes *notes, const CudaEpilogue *)
 {
 	const TileSize *size = notes_of<TileSize>(notes);
-	return (size->direction              ? run<Four>
+	const int images = images_of_size(size);
+	return (images == 4                  ? run<Four>
+		: images == 2                ? run<Two>
 		: size->column == One::COUNT ? run<One>
 					     : run<Large>)(backend, what, size);
 }

@@ -150,7 +150,7 @@ static __device__ __forceinline__ int share_kind(
 /* Spans of N neighbouring voxels of a column whose footprints are in windows of NC x NR pixels,
  * G / 2 rows after that of the voxel before, rounded down; shapes are plain. EITHER: see shares_of,
  * across columns. Larger windows than those of single voxels pay where shared memory is the limit,
- * which is in forward projection of four views, or where voxels appear larger than pixels. */
+ * which is in forward projection of several views, or where voxels appear larger than pixels. */
 #define LONG_SPAN_KINDS(KIND) KIND(9, 8, 2, 3, 3, false)
 
 #define SPAN_KINDS(KIND) \

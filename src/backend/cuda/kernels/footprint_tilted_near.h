@@ -271,8 +271,8 @@ static __device__ __noinline__ float near_block(
 	Near v = {.scale = scale_of(s.weighting, k, rate)};
 	const bool plain[2] = {are_plain(k->column, k->depth, seen.low[0], seen.high[0], across),
 		are_plain(k->row, k->depth, seen.low[1], seen.high[1], along)};
-	const bool forward = s.tile_area > 0, four = forward && s.direction != 0;
-	const SpanChoice choice = {!four, four, forward};
+	const bool forward = s.tile_area > 0, several = forward && has_images(s);
+	const SpanChoice choice = {!several, several, forward};
 	v.kind = plain[0] && plain[1] ? span_kind(seen.span, choice) : DIRECT;
 	if (v.kind >= 0)
 		set_tile(s, seen, pitch, each, &v);

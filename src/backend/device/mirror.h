@@ -1,0 +1,39 @@
+/* Sets of views that mirror images of the grid map onto each other.
+ *
+ * Where a grid that is mirrored along some of its axes is to a view as the grid itself is to
+ * another view, whose rows or columns may be in reverse order, the weights of a voxel in that view
+ * are those of its image in the other one. One weight serves two voxels in a view each, or four if
+ * there are two such maps and so a third. They are there for circles about a tilted axis, and along
+ * z for upright detectors at any angles.
+ */
+#ifndef TOMOS_BACKEND_DEVICE_MIRROR_H
+#define TOMOS_BACKEND_DEVICE_MIRROR_H
+
+#include "backend/backend.h"
+
+enum { MIRROR_IMAGES = 4 };
+
+/* The maps, bit a: axis a is mirrored; the first is none. count: 0: there are no others. halved: a
+ * half of the grid along these axes, bit a, has images that are all of it. */
+typedef struct {
+	int flips[MIRROR_IMAGES], count, halved;
+} Mirrors;
+
+/* The views that maps take a view to, with REVERSED bits. */
+typedef struct {
+	int view[MIRROR_IMAGES];
+} MirrorView;
+
+enum {
+	REVERSED_COLUMNS = 1 << 29,
+	REVERSED_ROWS = 1 << 30,
+	MIRROR_BITS = REVERSED_COLUMNS - 1 /* of the number of a view */
+};
+
+/* The maps of a request: four, of which one mirrors x and another y, or two. */
+Mirrors mirrors_find(const ProjectRequest *what, int most);
+
+/* Finds the images of every view. */
+void mirror_views(const Plan *plan, const Mirrors *mirrors, MirrorView *views);
+
+#endif
