@@ -254,6 +254,7 @@ _FUNCTIONS = {
     "op_poses": (c_int, [_NEW, _P, _A]),
     "pose_derivative": (c_int, [_P, _A, _I, _I, _A]),
     "align": (c_int, [_P, _G, _P, _A, _P, _P, _P, _PROGRESS]),
+    "align_cut": (c_int, [_A]),
     "pose_change": (c_int, [_P, _I, _P]),
     "op_custom": (c_int, [_NEW, _P, Shape, Shape, POINTER(CustomStruct)]),
     "op_matrix_arrays": (c_int, [_NEW, _P, POINTER(MatrixStruct), Shape, Shape]),
