@@ -1,6 +1,6 @@
-/* The blur of an alignment: that of the projections, which are smoothed, and its removal from a volume
- * for simulated scans of it. Those of a blurred volume would show too little of what depends on
- * small detail. */
+/* The blur of an alignment: that of the projections, which are smoothed, and its removal from a
+ * volume for simulated scans of it. Those of a blurred volume would show too little of what depends
+ * on small detail. */
 #include "algo/align_step.h"
 
 enum { TIMES = 2 }; /* more of them change what is found by less than 0.001 degrees */

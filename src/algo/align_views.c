@@ -82,8 +82,8 @@ static int motion_count(const Align *a)
 	return a->roll ? MOTIONS : MOTIONS - 1;
 }
 
-/* Removes the shifts of the views that a shift of the object explains. Only where a volume begins
- * anew: one that is continued stays where it is, and would no longer fit the views. */
+/* Removes the shifts of the views that a shift of the object explains. Only where a volume starts
+ * from zero: one that is continued stays where it is, and would no longer fit the views. */
 static void remove_shift(Align *a)
 {
 	double *motions = a->motions;

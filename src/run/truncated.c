@@ -68,8 +68,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How far noise reaches below 0 at that side, in all views but MOST_VIEWS of them, which may be bad;
- * it reaches as far above. Rows beside the object have nothing else. */
+/* How far noise reaches below 0 at that side, in all views but MOST_VIEWS of them, which may be
+ * bad; it reaches as far above. Rows beside the object have nothing else. */
 static double edge_noise(const tomos_geometry *g, const float *rows, int64_t views, int side)
 {
 	double edges[VIEWS];

@@ -390,7 +390,7 @@ static void test_defaults_given(void **state)
 			if (!fine)
 				assert_says("has no effect");
 			if (k == 1)
-				assert_says("the option 'roll' 0 has no effect: -0.5 degrees, from");
+				assert_says("'roll' 0 has no effect: -0.5 degrees, from");
 		}
 	tomos_scan_close(scan);
 }
