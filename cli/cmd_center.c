@@ -5,8 +5,6 @@
 #include <string.h>
 #include "canvas.h"
 
-#define MOSTLY_NOISE 0.3 /* by which projections contradict each other */
-
 enum { ROWS = 16, TILE = 256, GAP = 4, LABEL = 20, MOST_TILES = 400 };
 #define MOST_FLOATS ((int64_t)64 << 20) /* of the rows that are looked at */
 
@@ -301,12 +299,11 @@ static bool pose_say(const tomos_pose *pose)
 			warn("the scan has another %s than the one given, but further off than the "
 			     "search reaches, so all values are uncertain: give --%s nearer to it",
 				pose_names[i], pose_names[i]);
-	bool uncertain = isnan(pose->error[TOMOS_POSE_AXIS]) || pose->after > MOSTLY_NOISE;
-	bool worse = pose->after > 1.01 * pose->before;
-	if (uncertain)
+	int doubt = tomos_pose_doubt(pose);
+	if (doubt == TOMOS_POSE_DISAGREES)
 		warn("rays measured from both sides hardly agree, so the values are "
 		     "uncertain, whatever their standard errors: compare slices with --sweep");
-	else if (worse)
+	else if (doubt == TOMOS_POSE_NO_BETTER)
 		warn("projections agree no better with what was found than before, so it is "
 		     "uncertain: give --roll, --slant and --swivel if they are above %.1f degrees, "
 		     "or compare slices with --sweep",
@@ -314,7 +311,7 @@ static bool pose_say(const tomos_pose *pose)
 	if (pose->reversed)
 		note("opposite rays agree only if the rotation is reversed: the angles are negated "
 		     "(--direction given keeps them)");
-	return !uncertain && !worse && !pose->beyond;
+	return doubt == TOMOS_POSE_CERTAIN;
 }
 
 /* What a search has found; certain: enough to be written. */

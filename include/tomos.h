@@ -934,6 +934,14 @@ typedef struct tomos_pose {
 TOMOS_API tomos_status tomos_pose_find(tomos_pose *pose, tomos_geometry **fitted,
 	tomos_backend *backend, const tomos_array *integrals, const tomos_geometry *scan,
 	const tomos_axis_options *options, const tomos_progress *progress);
+/* Why what a search found is uncertain, whatever its standard errors. */
+enum {
+	TOMOS_POSE_CERTAIN,
+	TOMOS_POSE_DISAGREES, /* rays measured from both sides hardly agree */
+	TOMOS_POSE_NO_BETTER, /* projections agree no better than in the views as given */
+	TOMOS_POSE_BEYOND     /* a value is further off than the search reaches */
+};
+TOMOS_API int tomos_pose_doubt(const tomos_pose *pose);
 /* Positions to compare by eye (`tomos center --sweep`): 1 where methods disagree, the best position
  * is not clearly better than others or is at the end of the range; 0 where there is no doubt. */
 TOMOS_API int tomos_axis_doubt(const tomos_axis *axis, double *from, double *to, double *step);

@@ -19,6 +19,7 @@ from ._library import (BadFile, BadValue, CallbackFailed, Cancelled, DeviceMissi
 from ._methods import METHODS as _METHODS, cover, fbp, fbp_transpose, fdk, recon
 from ._operator import Operator
 from ._options import History
+from ._pose import Pose, find_pose
 from ._prep import (PrepReport, STEPS as _STEPS, bin_pixels, find_hardening, find_scatter,
                     hardening_of_wedge, hounsfield, normalize, prepare)
 from ._projector import Projector, backends, models, threads
@@ -43,10 +44,10 @@ __version__: str = _lib.version().decode()
 __all__ = [
     "Axis", "BadFile", "BadValue", "CallbackFailed", "Cancelled", "DeviceArray", "DeviceMissing",
     "Difference", "Diverged", "Ellipsoid", "Error", "FileFailure", "Geometry", "Grid", "History",
-    "Info", "Operator", "OutOfMemory", "Phantom", "PrepReport", "Projector", "RunReport", "Scan",
+    "Info", "Operator", "OutOfMemory", "Phantom", "Pose", "PrepReport", "Projector", "RunReport", "Scan",
     "Unsupported", "add_counts", "add_noise", "align", "backends", "bin_pixels", "browse", "compare",
     "cone",
     "cover", "empty", "fan", "fbp", "fbp_transpose", "fdk", "find_center", "find_hardening",
-    "find_scatter", "hardening_of_wedge", "helix", "hounsfield", "info", "laminography",
+    "find_pose", "find_scatter", "hardening_of_wedge", "helix", "hounsfield", "info", "laminography",
     "lebedev", "models", "normalize", "parallel", "phantom", "phantoms", "prepare", "read", "read_box",
     "recon", "run", "show", "threads", "to_device", "vectors", "write", *_METHODS, *_STEPS]

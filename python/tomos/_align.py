@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ def _align(A: Projector, y: Array, *, progress: bool = False, **options: Any) ->
     run(lib.align, A._backend, ctypes.byref(A.grid._struct), A.geometry._handle, view.pointer,
         motions.ctypes.data, poses.ctypes.data, ctypes.byref(settings), show=progress,
         keep=(A, view, motions, poses, settings))
+    if lib.align_cut(view.pointer):
+        warnings.warn("the object goes on beyond the first or last row: parts of it move in and "
+                      "out of view, and shifts along the rows are less certain", stacklevel=3)
     return poses
 
 

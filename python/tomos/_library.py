@@ -97,6 +97,11 @@ class AxisStruct(SizedStruct):
                 *_members(c_double, "low high pairs vo sharpness error"), ("reversed", c_int64)]
 
 
+class PoseStruct(SizedStruct):
+    _fields_ = [*_members(c_double * 6, "value error"), *_members(c_double, "before after"),
+                *_members(c_int64, "reversed beyond")]
+
+
 class MatrixStruct(SizedStruct):
     _fields_ = [*_members(c_int64, "rows columns count"),
                 *_members(c_int, "pointer_bytes index_bytes"),
@@ -249,6 +254,7 @@ _FUNCTIONS = {
     "op_poses": (c_int, [_NEW, _P, _A]),
     "pose_derivative": (c_int, [_P, _A, _I, _I, _A]),
     "align": (c_int, [_P, _G, _P, _A, _P, _P, _P, _PROGRESS]),
+    "align_cut": (c_int, [_A]),
     "pose_change": (c_int, [_P, _I, _P]),
     "op_custom": (c_int, [_NEW, _P, Shape, Shape, POINTER(CustomStruct)]),
     "op_matrix_arrays": (c_int, [_NEW, _P, POINTER(MatrixStruct), Shape, Shape]),
@@ -262,6 +268,8 @@ _FUNCTIONS = {
     "fdk": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
     "axis_find": (c_int, [POINTER(AxisStruct), _P, _A, _P, _P, _PROGRESS]),
     "axis_doubt": (c_int, [POINTER(AxisStruct), *[POINTER(c_double)] * 3]),
+    "pose_find": (c_int, [POINTER(PoseStruct), _NEW, _P, _A, _P, _P, _PROGRESS]),
+    "pose_doubt": (c_int, [POINTER(PoseStruct)]),
     "fbp_transpose": (c_int, [_P, _G, _P, _A, _A, _P, _PROGRESS]),
     "run": (c_int, [POINTER(JobStruct), _PROGRESS]),
     "stage_names": (_S, []),

@@ -82,9 +82,11 @@ static int motion_count(const Align *a)
 	return a->roll ? MOTIONS : MOTIONS - 1;
 }
 
-/* Removes the shifts of the views that a shift of the object explains. */
-static void remove_shift(const Align *a, double *motions)
+/* Removes the shifts of the views that a shift of the object explains. Only where a volume starts
+ * from zero: one that is continued stays where it is, and would no longer fit the views. */
+static void remove_shift(Align *a)
 {
+	double *motions = a->motions;
 	double m[3][4] = {{0}}, frame[3][3];
 	int shifts = motion_count(a) > 1 ? 2 : 1;
 	for (int64_t i = 0; i < a->scan->count; i++) {
@@ -106,6 +108,7 @@ static void remove_shift(const Align *a, double *motions)
 		for (int n = 0; n < shifts; n++)
 			motions[MOTIONS * i + n] -= dot3(frame[n], shift);
 	}
+	set_poses(a);
 }
 
 /* The change of pose that each unit motion causes, for a view as it is placed now. */
@@ -142,7 +145,6 @@ static void take_steps(Align *a, double factor)
 			double step = factor * a->steps[count * i + n];
 			a->motions[MOTIONS * i + n] += isfinite(step) ? step : 0;
 		}
-	remove_shift(a, a->motions);
 	set_poses(a);
 }
 
@@ -171,39 +173,16 @@ static void bin_view(const Align *a, int64_t view, int64_t rows, int64_t columns
 		}
 }
 
-/* (1, 2, 1) / 4 along n values; beyond the ends the last values. */
-static void smooth_line(float *line, int64_t n, int64_t stride)
-{
-	float before = line[0];
-	for (int64_t i = 0; i < n; i++) {
-		float at = line[i * stride], next = i + 1 < n ? line[(i + 1) * stride] : at;
-		line[i * stride] = 0.5F * at + 0.25F * (before + next);
-		before = at;
-	}
-}
-
 typedef struct {
 	const Align *align;
 	int64_t rows, columns;
 	float *data;
-} ImageTask;
-
-/* (1, 2, 1) / 4 along rows and columns. */
-static void smooth_view(void *user, int64_t view)
-{
-	const ImageTask *t = user;
-	float *image = t->data + view * t->rows * t->columns;
-	for (int64_t r = 0; r < t->rows; r++)
-		smooth_line(image + r * t->columns, t->columns, 1);
-	for (int64_t c = 0; c < t->columns && t->rows > 1; c++)
-		smooth_line(image + c, t->rows, t->columns);
-}
+} BinTask;
 
 static void bin_task(void *user, int64_t view)
 {
-	const ImageTask *t = user;
+	const BinTask *t = user;
 	bin_view(t->align, view, t->rows, t->columns, t->data + view * t->rows * t->columns);
-	smooth_view(user, view);
 }
 
 /* The views with bin x bin pixels each; pixels that are left over at the end are not used. */
@@ -348,16 +327,34 @@ static bool has_source(const Align *a)
 	return view_has_source(&a->scan->views[0]);
 }
 
+/* Projections of the volume, without most of the blur in it. */
+static tomos_status project_sharp(const Round *round)
+{
+	const Space *domain = &round->A->domain, *range = &round->A->range;
+	Vector z = {0}, b = {0};
+	float *sharp = NULL;
+	tomos_status status;
+	TRY_OR_DONE(vector_borrow(&z, domain, &round->x, VECTOR_IN, "the volume"));
+	TRY_OR_DONE(vector_borrow(&b, range, &round->b, VECTOR_OUT, "the projections"));
+	TRY_OR_DONE(vector_new(&sharp, domain, "a sharp volume"));
+	TRY_OR_DONE(align_sharpen(round->S, z.data, sharp));
+	status = op_forward(round->A, sharp, b.data);
+done:
+	vector_free(sharp, domain);
+	(void)vector_return(&z, domain, VECTOR_IN);
+	tomos_status returned = vector_return(&b, range, VECTOR_OUT);
+	return status == TOMOS_OK ? returned : status;
+}
+
 /* In a cone beam, pixels and their smoothing blur parts of the object near the source less than
  * others. No volume explains this; it is taken for motion. By how much is found from a simulated
  * scan of the volume, of which the motions are known: what is found in addition is taken away. */
 static tomos_status correct_blur(Align *a, Round *round)
 {
-	ImageTask task = {a, round->b.shape[1], round->b.shape[2], round->b.data};
 	tomos_status status;
 	TRY_OR_DONE(round_open(a, round));
-	TRY_OR_DONE(tomos_op_forward(round->A, &round->x, &round->b));
-	parallel_for(a->scan->count, smooth_view, &task);
+	TRY_OR_DONE(project_sharp(round));
+	align_smooth(&round->b);
 	TRY_OR_DONE(round_step(a, round, -WHOLE_BLUR));
 	status = tell(a);
 done:
@@ -380,8 +377,10 @@ static tomos_status level_run(Align *a)
 	round.b = tomos_array_of(b, views, rows, columns);
 	round.x = tomos_array_of(x, grid.n[2], grid.n[1], grid.n[0]);
 	round.air = tomos_array_of(air, views, rows, columns);
-	ImageTask task = {a, rows, columns, b};
+	BinTask task = {a, rows, columns, b};
+	remove_shift(a);
 	parallel_for(views, bin_task, &task);
+	align_smooth(&round.b);
 	for (int64_t i = 0; i < a->options.rounds; i++) {
 		if (a->done == 1 || (a->done > 1 && i == 0)) /* the first motions are known */
 			TRY_OR_DONE(align_air(&round.b, air));
@@ -490,6 +489,7 @@ tomos_status tomos_align(tomos_backend *backend, const tomos_grid *grid, const t
 		mem_alloc(&a.directions, scan->count, 6 * MOTIONS * sizeof(double), "directions"));
 	TRY_OR_DONE(mem_alloc(&a.steps, scan->count, MOTIONS * sizeof(double), "steps"));
 	TRY_OR_DONE(levels_run(&a));
+	remove_shift(&a);
 done:
 	mem_free(a.directions);
 	mem_free(a.steps);

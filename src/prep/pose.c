@@ -4,7 +4,9 @@
 #include "prep/constant.h"
 #include "prep/pose.h"
 
-#define MOST_ROLL 0.035 /* radians that the band of rows allows for */
+#define MOST_ROLL 0.035  /* radians that the band of rows allows for */
+#define MOSTLY_NOISE 0.3 /* by which projections contradict each other */
+#define NO_BETTER 1.01   /* times what they did before */
 
 void pose_band(const Orbit *orbit, int64_t *row, int64_t *rows)
 {
@@ -109,4 +111,16 @@ tomos_status tomos_pose_find(tomos_pose *pose, tomos_geometry **fitted, tomos_ba
 	tomos_backend_close(own);
 	orbit_free(&orbit);
 	return status == TOMOS_OK ? struct_give(pose, &found, "tomos_pose") : status;
+}
+
+int tomos_pose_doubt(const tomos_pose *given)
+{
+	tomos_pose pose = {.bytes = sizeof pose};
+	if (!given || struct_take(&pose, given, "tomos_pose") != TOMOS_OK)
+		return TOMOS_POSE_CERTAIN;
+	if (isnan(pose.error[TOMOS_POSE_AXIS]) || pose.after > MOSTLY_NOISE)
+		return TOMOS_POSE_DISAGREES;
+	if (pose.after > NO_BETTER * pose.before)
+		return TOMOS_POSE_NO_BETTER;
+	return pose.beyond ? TOMOS_POSE_BEYOND : TOMOS_POSE_CERTAIN;
 }

@@ -75,6 +75,8 @@ tomos_status tomos_job_output(const char *scan, char *output, size_t size)
 
 /* ---- options that have no effect on a scan --------------------------------------------------- */
 
+#define DEGREES 57.29577951308232
+
 typedef enum { GIVEN_SCAN, GIVEN_AXIS, GIVEN_PREP, GIVEN_GROUPS } GivenGroup;
 
 static const char *const given_names[GIVEN_GROUPS] = {"scan", "axis", "prep"};
@@ -178,9 +180,9 @@ static tomos_status check_setup(
 		if (is_given(given, GIVEN_SCAN, tilts[i].name) && tilts[i].option == 0 &&
 			tilts[i].file != 0)
 			return fail(TOMOS_BAD_VALUE,
-				"the option '%s' 0 has no effect: '%s' says another one; 1e-6 is "
-				"as good as none",
-				tilts[i].name, file->path);
+				"the option '%s' 0 has no effect: %.4g degrees, from '%s', are "
+				"used; 1e-6 is as good as none",
+				tilts[i].name, tilts[i].file * DEGREES, file->path);
 	return TOMOS_OK;
 }
 

@@ -1,13 +1,14 @@
 /* What the prepared rows of slabs say about the scan, reported once: objects wider than the
  * detector, flats that do not fit the views, numbers that are no line integrals, and columns that
  * do not vary. */
+#include <stdlib.h>
 #include <string.h>
 #include "backend/backend.h"
 #include "prep/constant.h"
 #include "run/run_parts.h"
 
 #define MOST_AT_EDGE 0.06 /* of the largest value: less is taken for air */
-#define ABOVE_NOISE 3     /* times the noise there, likewise */
+#define ABOVE_NOISE 4     /* times the noise there, likewise */
 #define MOST_VIEWS 0.05   /* of the views may have more */
 #define MOST_BEYOND 0.005 /* of the columns, that the object may go on */
 #define LEAST_MEAN -0.1   /* of line integrals; noise and a beam that changes have means near 0 */
@@ -61,14 +62,21 @@ static double edge_value(const float *row, int64_t columns, int side)
 	return beyond > fmax(1, MOST_BEYOND * (double)columns) ? outer : 0;
 }
 
-/* How far noise reaches below 0 at that side; it reaches as far above. Rows beside the object have
- * nothing else. */
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* How far noise reaches below 0 at that side, in all views but MOST_VIEWS of them, which may be
+ * bad; it reaches as far above. Rows beside the object have nothing else. */
 static double edge_noise(const tomos_geometry *g, const float *rows, int64_t views, int side)
 {
-	double lowest = 0;
+	double edges[VIEWS];
 	for (int64_t i = 0; i < views; i++)
-		lowest = fmin(lowest, edge_value(rows + i * g->columns, g->columns, side));
-	return -lowest;
+		edges[i] = edge_value(rows + i * g->columns, g->columns, side);
+	qsort(edges, (size_t)views, sizeof *edges, by_value);
+	return fmax(-edges[(int64_t)(MOST_VIEWS * (double)views)], 0);
 }
 
 /* rows: one row of each view. */

@@ -11,6 +11,7 @@ enum { SCENE_SAMPLES = 6 };
 
 typedef struct {
 	int size, views, rows;     /* rows: 0: size; fewer cut the object off */
+	int seed;                  /* of the phantom, 0: 1 */
 	double noise, shift, roll; /* relative; rms, in pixels at the axis and in radians */
 	tomos_phantom *phantom;
 	tomos_geometry *scan;
@@ -89,6 +90,7 @@ static void scene_open(Scene *s, const char *kind, const char *phantom)
 	s->rows = s->rows > 0 ? s->rows : s->size;
 	size_t views = (size_t)s->views, pixels = views * (size_t)(s->rows * s->size);
 	o.radius = 0.38 * s->size;
+	o.seed = s->seed > 0 ? s->seed : 1;
 	s->scan = scene_scan(s, kind);
 	OK(tomos_phantom_named(&s->phantom, phantom, &o));
 	s->true_motions = calloc(3 * views, sizeof(double));

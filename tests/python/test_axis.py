@@ -1,4 +1,5 @@
-"""The rotation axis: found to a tenth of a pixel, by every name; what recon makes of it."""
+"""The rotation axis: found to a tenth of a pixel, by every name; what recon makes of it. The pose
+of the detector."""
 import pickle
 
 import numpy as np
@@ -108,3 +109,56 @@ def test_values_that_are_not_finite():
     tomo[3, 0, 7] = np.nan
     with pytest.raises(ValueError, match=r"not finite, the first at \[3\]\[0\]\[7\]"):
         tomos.find_center(tomo, HALF)
+
+
+# ---- the whole pose ---------------------------------------------------------------------------
+
+TURN = dict(views=120, rows=64, columns=64, source_axis=150, source_detector=200)
+BALLS = tomos.Phantom("random", radius=20)
+
+
+def placed(**options):
+    return tomos.add_noise(BALLS.project(tomos.cone(**TURN, **options)), 0.005)
+
+
+def test_the_pose_of_the_detector():
+    pose = tomos.find_pose(placed(axis=33, roll=0.02), tomos.cone(**TURN))
+    assert list(pose.value) == list(pose.error) == [
+        "axis", "axis_row", "roll", "slant", "swivel", "source_detector"]
+    assert abs(pose.value["axis"] - 33) < 4 * pose.error["axis"] < 0.4
+    assert abs(pose.value["roll"] - 0.02) < 4 * pose.error["roll"] < 0.02
+    assert pose.after < pose.before and not pose.reversed and not pose.doubt
+    assert "roll 1." in repr(pose) and "roll" in pose._repr_html_()
+    known = tomos.cone(**{**TURN, **pose.value})
+    np.testing.assert_allclose(pose.geometry.views, known.views, atol=1e-6)
+    assert tomos.fdk(tomos.Projector(None, pose.geometry), placed(axis=33)).shape == (64, 64, 64)
+
+
+def test_the_direction_and_what_is_known():
+    backwards = tomos.cone(**TURN, axis=33, arc=-2 * np.pi)
+    pose = tomos.find_pose(BALLS.project(backwards), tomos.cone(**TURN),
+                           unknown=["roll", "axis_row"])
+    assert pose.reversed and abs(pose.value["axis"] - 33) < 0.1 and ", reversed" in repr(pose)
+    assert [n for n in pose.error if pose.error[n] == 0] == ["slant", "swivel", "source_detector"]
+    one = tomos.find_pose(BALLS.project(backwards), tomos.cone(**TURN), unknown="axis-row,roll")
+    assert one.value == pose.value and one.geometry == pose.geometry
+
+
+def test_a_pose_that_is_uncertain():
+    noise = np.random.default_rng(1).normal(size=(120, 64, 64)).astype(np.float32)
+    with pytest.warns(UserWarning, match="the pose is uncertain: rays measured from both sides"):
+        pose = tomos.find_pose(noise, tomos.cone(**TURN))
+    assert pose.doubt and ", uncertain" in repr(pose)
+
+
+@pytest.mark.parametrize("options, failure, message", [
+    (dict(unknown=["rol"]), ValueError, "'rol' is not a value of the pose"),
+    (dict(roll=1), TypeError, "tomos.find_pose has no option 'roll'"),
+    (dict(scan=HALF), TypeError, "scan is a ndarray; find_pose needs a tomos.Geometry"),
+    (dict(y=np.ones((2, 64, 64))), ValueError, r"shape \(2, 64, 64\); expected \(120, 64, 64\)"),
+    (dict(scan=tomos.parallel(views=120, rows=64, columns=64)), NotImplementedError,
+     "found for point sources"),
+])
+def test_no_pose(options, failure, message):
+    with pytest.raises(failure, match=message):
+        tomos.find_pose(**{"y": np.ones((120, 64, 64)), "scan": tomos.cone(**TURN), **options})

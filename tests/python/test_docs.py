@@ -9,7 +9,7 @@ import tomos
 
 ROOT = Path(__file__).resolve().parents[2]
 # Exceptions and plain records need no example.
-PLAIN = {"Difference", "Info", "RunReport"} | {name for name in tomos.__all__
+PLAIN = {"Difference", "Info", "Pose", "RunReport"} | {name for name in tomos.__all__
          if isinstance(getattr(tomos, name), type) and issubclass(getattr(tomos, name), Exception)}
 
 

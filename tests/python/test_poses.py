@@ -107,3 +107,13 @@ def test_align(rng):
         tomos.align(A, y, roundz=3)
     with pytest.raises(ValueError, match="expected"):
         tomos.align(A, y[1:])
+
+
+@pytest.mark.parametrize("rows", [16, 32])
+def test_align_an_object_that_is_cut_off(rows, recwarn):
+    scan = tomos.parallel(views=24, rows=rows, columns=24, arc=360, degrees=True)
+    ball = tomos.Phantom([tomos.Ellipsoid(axes=(9, 8, 12), value=0.3)])
+    tomos.align(tomos.Projector(scan.grid(), scan, backend="cpu"), ball.project(scan), rounds=1,
+                round_iterations=1)
+    said = [str(w.message) for w in recwarn if "beyond the first or last row" in str(w.message)]
+    assert len(said) == (rows == 16)

@@ -138,6 +138,23 @@ static void flats_that_do_not_fit(void **state)
 	says_no(run_scan(&w, "dim.h5"), "air transmits");
 }
 
+/* One view that is far too bright does not hide that the others are cut off. */
+static void wide_objects_with_a_bad_view(void **state)
+{
+	const double radius = 0.7 * COLUMNS * PIXEL_UM * 1e-3;
+	const tomos_ellipsoid wide = {{0, 0, 0}, {radius, 0.9 * radius, INFINITY}, {0, 0, 0}, 0.8};
+	Work w;
+	(void)state;
+	project_solids(integrals, (int64_t[]){VIEWS, ROWS, COLUMNS}, PIXEL_UM * 1e-3, AXIS,
+		(Solids){&wide, 1}, 1);
+	for (int64_t k = 0; k < ROWS * COLUMNS; k++)
+		integrals[k] = -4;
+	write_views("wide.npy", integrals, VIEWS);
+	work_init(&w, "wide_volume.npy");
+	w.scan.arc = M_PI;
+	says(run_scan(&w, "wide.npy"), "wider than the detector");
+}
+
 static void numbers_that_are_no_integrals(void **state)
 {
 	static float other[COUNT_ALL];
@@ -309,7 +326,8 @@ static void short_arcs_are_degrees(void **state)
 
 #define TESTS(T) \
 	T(black_views_are_bad), T(other_views_stay), T(flats_that_do_not_fit), \
-		T(numbers_that_are_no_integrals), T(mixtures_are_not_corrected), \
-		T(cylinders_are_no_frames), T(single_pixels_are_dead), T(noise_is_no_object), \
-		T(empty_beams_have_no_axis), T(found_axes_have_a_word), T(short_arcs_are_degrees)
+		T(wide_objects_with_a_bad_view), T(numbers_that_are_no_integrals), \
+		T(mixtures_are_not_corrected), T(cylinders_are_no_frames), \
+		T(single_pixels_are_dead), T(noise_is_no_object), T(empty_beams_have_no_axis), \
+		T(found_axes_have_a_word), T(short_arcs_are_degrees)
 TEST_MAIN(TESTS, make_scan, scratch_remove)

@@ -389,6 +389,8 @@ static void test_defaults_given(void **state)
 				fine ? TOMOS_OK : TOMOS_BAD_VALUE);
 			if (!fine)
 				assert_says("has no effect");
+			if (k == 1)
+				assert_says("'roll' 0 has no effect: -0.5 degrees, from");
 		}
 	tomos_scan_close(scan);
 }

@@ -72,6 +72,33 @@ static void test_phoenix(void **state)
 		"does not have 'FOD'");
 }
 
+/* Views are named after the .pca file: a copy of another name would look for others. */
+static void test_phoenix_advice(void **state)
+{
+	tomos_scan *scan;
+	(void)state;
+	Lab lab = offset_lab(2, 0, 50000);
+	float *counts = lab_counts(&lab);
+	put_tiffs(&lab, counts, "gear_", 4, 1);
+	free(counts);
+	put_pca(360);
+	char from[300];
+	snprintf(from, sizeof from, "%s", at("gear.pca"));
+	assert_int_equal(rename(from, at("other.pca")), 0);
+	assert_int_not_equal(tomos_scan_open(&scan, at("other.pca"), NULL), TOMOS_OK);
+	assert_says("copy '");
+	assert_says("to the name that these files have before their number");
+	put_pca(360);
+	assert_int_equal(remove(at("gear_0180.tif")), 0);
+	assert_int_not_equal(tomos_scan_open(&scan, at("gear.pca"), NULL), TOMOS_OK);
+	assert_says("gear_*.tif' with the option 'geometry' cone, the option 'source-axis' 200mm, "
+		    "the option 'source-detector' 500mm, the option 'pixel' 0.5mm, the option "
+		    "'pixel-height' 0.5mm, the option 'i0' 50000 and the option 'arc' 358");
+	assert_int_equal(remove(at("gear_0090.tif")), 0);
+	assert_int_not_equal(tomos_scan_open(&scan, at("gear.pca"), NULL), TOMOS_OK);
+	assert_says("the option 'bad-views'");
+}
+
 static void put_diondo(const char *helix, int views)
 {
 	char text[2000];
@@ -175,5 +202,5 @@ static void test_xml(void **state)
 	assert_rejected(at("a.xml"), deep, "nested more than 64 deep");
 }
 
-#define TESTS(T) T(test_phoenix), T(test_diondo), T(test_yxlon), T(test_xml)
+#define TESTS(T) T(test_phoenix), T(test_phoenix_advice), T(test_diondo), T(test_yxlon), T(test_xml)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

@@ -32,18 +32,20 @@ static tomos_status read_keys(const Keys *k, Phoenix *p)
 }
 
 /* "<name of the file>_0001.tif" or "<name of the file>0001.tif". */
-static tomos_status open_views(tomos_scan *scan, int64_t views)
+static tomos_status open_views(tomos_scan *scan, const Phoenix *p)
 {
+	const TypedScan typed = {p->source_object, p->source_detector, {p->pixel[0], p->pixel[1]},
+		p->sector / (double)p->views, p->white};
 	char *folder, *prefix;
 	TRY(folder_of(&folder, scan->path));
 	const char *name = scan->path + strlen(folder), *dot = strrchr(name, '.');
 	int length = dot ? (int)(dot - name) : (int)strlen(name);
 	tomos_status status = mem_printf(&prefix, "%.*s_", length, name);
 	if (status == TOMOS_OK) {
-		status = numbered_tiffs(scan, folder, prefix, views);
+		status = numbered_tiffs(scan, folder, prefix, p->views, &typed);
 		if (status == TOMOS_BAD_FILE && !scan->sets[TOMOS_VIEWS].file) {
 			prefix[length] = 0;
-			status = numbered_tiffs(scan, folder, prefix, views);
+			status = numbered_tiffs(scan, folder, prefix, p->views, &typed);
 		}
 		mem_free(prefix);
 	}
@@ -56,7 +58,7 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 	static const char *const left[] = {"cx", "cy", "Tilt", "Oblique", "DetectorRot"};
 	Phoenix p;
 	TRY(read_keys(k, &p));
-	TRY(open_views(scan, p.views));
+	TRY(open_views(scan, &p));
 	TRY(scan_size(scan, p.rows, p.columns));
 	const Pose pose = pose_upright(p.source_object, p.source_detector, p.pixel);
 	TRY(scan_pose(scan, &pose));

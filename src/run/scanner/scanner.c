@@ -168,12 +168,17 @@ static size_t digits_of(const char *name, const char *prefix)
 }
 
 /* `other` is a TIFF file of the folder, "": there is none. */
-static tomos_status no_files(
-	const tomos_scan *scan, const char *folder, const char *prefix, const char *other)
+static tomos_status no_files(const tomos_scan *scan, const char *folder, const char *prefix,
+	const char *other, const TypedScan *typed)
 {
 	if (!other[0])
 		return fail(TOMOS_BAD_FILE, "'%s': there are no files '%s%s0001.tif' and so on",
 			scan->path, folder, prefix);
+	if (typed)
+		return fail(TOMOS_BAD_FILE,
+			"'%s': there are no files '%s%s0001.tif' and so on, with its name; there "
+			"is '%s': copy '%s' to the name that these files have before their number",
+			scan->path, folder, prefix, other, scan->path);
 	return fail(TOMOS_BAD_FILE,
 		"'%s': there are no files '%s%s0001.tif' and so on; there is '%s': rename these "
 		"files, or correct their name in a copy of '%s'",
@@ -181,8 +186,8 @@ static tomos_status no_files(
 }
 
 /* A pattern for such names: of equal numbers of digits, or of any. */
-static tomos_status find_pattern(
-	char **pattern, const tomos_scan *scan, const char *folder, const char *prefix)
+static tomos_status find_pattern(char **pattern, const tomos_scan *scan, const char *folder,
+	const char *prefix, const TypedScan *typed)
 {
 	struct dirent **list = NULL;
 	int count = scandir(folder[0] ? folder : ".", &list, NULL, alphasort);
@@ -205,7 +210,7 @@ static tomos_status find_pattern(
 	}
 	free(list);
 	if (most == 0)
-		return no_files(scan, folder, prefix, other);
+		return no_files(scan, folder, prefix, other, typed);
 	for (size_t i = 0; i + 1 < least && length + 8 < sizeof digits; i++)
 		length += (size_t)snprintf(digits + length, sizeof digits - length, "[0-9]");
 	snprintf(digits + length, sizeof digits - length, "%s", least == most ? "?" : "*");
@@ -214,38 +219,62 @@ static tomos_status find_pattern(
 	return mem_printf(pattern, "%s%s%s%s", folder, escaped, digits, ending);
 }
 
+/* How to read the first `count` views where the last ones are missing. */
+static void say_fewer(char *text, size_t size, const tomos_scan *scan, int64_t count,
+	const char *names, const TypedScan *t)
+{
+	char white[64] = "";
+	if (!t) {
+		snprintf(text, size,
+			"a copy of '%.300s' beside it that says %lld views reads those that are "
+			"there",
+			scan->path, (long long)count);
+		return;
+	}
+	if (t->white > 0)
+		snprintf(white, sizeof white, ", the option 'i0' %g", t->white);
+	snprintf(text, size,
+		"read '%.300s*.tif' with the option 'geometry' cone, the option 'source-axis' "
+		"%gmm, the option 'source-detector' %gmm, the option 'pixel' %gmm, the option "
+		"'pixel-height' %gmm%s and the option 'arc' %.6g",
+		names, t->source_axis, t->source_detector, t->pixel[0], t->pixel[1], white,
+		t->step * (double)count);
+}
+
 /* Names the first file that is missing: in the middle, or after the last one. */
-static tomos_status too_few(
-	const tomos_scan *scan, int64_t views, const char *folder, const char *prefix)
+static tomos_status too_few(const tomos_scan *scan, int64_t views, const char *folder,
+	const char *prefix, const TypedScan *typed)
 {
 	const FrameSet *set = &scan->sets[TOMOS_VIEWS];
 	int64_t number = -1;
-	char after[512] = "", which[600];
+	char after[512] = "", which[700], names[512], fewer[600];
 	TRY(tomos_file_gap(set->file, &number, after, sizeof after));
+	snprintf(names, sizeof names, "%s%s", folder, prefix);
 	if (number >= 0)
 		snprintf(which, sizeof which,
 			"; number %lld is missing, after '%.300s': a copy of that in its place, "
 			"with the option 'bad-views', lets the others be used",
 			(long long)number, after);
-	else
+	else {
+		say_fewer(fewer, sizeof fewer, scan, set->count, names, typed);
 		snprintf(which, sizeof which,
-			"; the first or the last ones are missing; if the last: a copy of '%.300s' "
-			"beside it that says %lld views reads those that are there",
-			scan->path, (long long)set->count);
-	return fail(TOMOS_BAD_FILE, "'%s' says %lld views, and there are %lld files '%s%s...'%s",
-		scan->path, (long long)views, (long long)set->count, folder, prefix, which);
+			"; the first or the last ones are missing; if the last: %s", fewer);
+	}
+	return fail(TOMOS_BAD_FILE, "'%s' says %lld views, and there are %lld files '%s...'%s",
+		scan->path, (long long)views, (long long)set->count, names, which);
 }
 
-tomos_status numbered_tiffs(tomos_scan *scan, const char *folder, const char *prefix, int64_t views)
+tomos_status numbered_tiffs(tomos_scan *scan, const char *folder, const char *prefix, int64_t views,
+	const TypedScan *typed)
 {
 	FrameSet *set = &scan->sets[TOMOS_VIEWS];
 	char *pattern;
-	TRY(find_pattern(&pattern, scan, folder, prefix));
+	TRY(find_pattern(&pattern, scan, folder, prefix, typed));
 	tomos_status status = frames_open(set, pattern, "", "");
 	mem_free(pattern);
 	TRY(status);
 	if (set->count < views)
-		return too_few(scan, views, folder, prefix);
+		return too_few(scan, views, folder, prefix, typed);
 	scan->rows = set->file->shape[1];
 	scan->columns = set->file->shape[2];
 	return first_frames(scan, views);

@@ -286,7 +286,7 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 	tomos_status status;
 	TRY(read_keys(k, &s));
 	TRY_OR_DONE(folder_of(&folder, scan->path));
-	TRY_OR_DONE(numbered_tiffs(scan, folder, prefix ? prefix : "", s.views));
+	TRY_OR_DONE(numbered_tiffs(scan, folder, prefix ? prefix : "", s.views, NULL));
 	TRY_OR_DONE(scan_size(scan, s.rows, s.columns));
 	TRY_OR_DONE(take_geometry(scan, &s));
 	status = read_shifts(scan, folder, prefix ? prefix : "");
