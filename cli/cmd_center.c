@@ -133,7 +133,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Black and white from the first tile, the same for all, so that they can be compared. */
+/* Black and white of one tile, for all, so that they can be compared. */
 static int tile_range(const float *tile, int64_t count, double *low, double *high)
 {
 	float *sorted = malloc((size_t)count * sizeof *sorted);
@@ -176,14 +176,15 @@ static int sweep_draw(const settings *s, const middle *m, tomos_backend *backend
 	int code = DONE;
 	float *tile = malloc((size_t)(w->side * w->side) * sizeof *tile);
 	canvas_open(&w->sheet, s->center.sheet, (double)w->wide, (double)w->high, 1);
+	double nearest = fmin(fmax(m->axis, w->from), w->from + (double)(w->count - 1) * w->step);
 	if (!tile)
 		DO(failed("no memory for a picture of %lld x %lld", (long long)w->wide,
 			(long long)w->high));
+	DO(draw_tile(m, backend, nearest, tile, w->side)); /* others have other values */
+	DO(tile_range(tile, w->side * w->side, &low, &high));
 	for (int64_t i = 0; i < w->count; i++) {
 		double axis = w->from + (double)i * w->step;
 		DO(draw_tile(m, backend, axis, tile, w->side));
-		if (i == 0)
-			DO(tile_range(tile, w->side * w->side, &low, &high));
 		snprintf(label, sizeof label, "axis %.6g", axis);
 		DO(place_tile(w, i, label, tile, low, high));
 		DO(progress_step("drawing", i + 1, w->count));
@@ -259,6 +260,7 @@ done:
 
 #define DEGREES 57.29577951308232
 #define REACH (TOMOS_POSE_REACH * DEGREES)
+#define EXACT 1e-3 /* of the projections: smaller contradictions are errors of interpolation */
 
 static const char *const pose_names[TOMOS_POSE_VALUES] = {
 	"axis", "axis-row", "roll", "slant", "swivel", "source-detector"};
@@ -302,7 +304,8 @@ static bool pose_say(const tomos_pose *pose)
 			     "search reaches, so all values are uncertain: give --%s nearer to it",
 				pose_names[i], pose_names[i]);
 	bool uncertain = isnan(pose->error[TOMOS_POSE_AXIS]) || pose->after > MOSTLY_NOISE;
-	bool worse = pose->after > 1.01 * pose->before;
+	bool worse = pose->after > 1.01 * pose->before &&
+		     pose->after * pose->after - pose->before * pose->before > EXACT * EXACT;
 	if (uncertain)
 		warn("rays measured from both sides hardly agree, so the values are "
 		     "uncertain, whatever their standard errors: compare slices with --sweep");

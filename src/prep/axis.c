@@ -25,8 +25,8 @@ static tomos_status check_input(const AxisProblem *p)
 	const int64_t *n = p->data->shape;
 	if (n[0] < 8 || n[2] < 32)
 		return fail(TOMOS_BAD_VALUE,
-			"%lld views of %lld columns: the axis can be found from 8 views of 32 "
-			"columns on",
+			"finding the axis takes at least 8 views and 32 columns, and there are "
+			"%lld and %lld",
 			(long long)n[0], (long long)n[2]);
 	if (n[2] > 1 << 20)
 		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to find the axis in",

@@ -19,6 +19,7 @@
 #define COUNTS 20.0 /* the least that numbers of photons are taken to be */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
+enum { LEAST_VIEWS = 8 };      /* to tell dead pixels: two may be alike by chance */
 enum { LINES = 32 };           /* rows looked at for dead pixels */
 
 /* Views in which the object reaches the first column, and the last. */
@@ -300,7 +301,7 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 	TRY(wanted(r, &yes));
 	bool flats = r->job->say && !r->compared_flats && r->prepared->info.flats > 0 &&
 		     prepared_are_counts(r->prepared) && prepared_are_integrals(r->prepared);
-	bool constant = r->job->say && !r->compared_columns;
+	bool constant = r->job->say && !r->compared_columns && count >= LEAST_VIEWS;
 	bool quantity = r->job->say && !r->compared_quantity && !prepared_are_counts(r->prepared) &&
 			strcmp(r->prepared->prep.quantity, "auto") == 0;
 	if (!yes && !flats && !constant && !quantity)

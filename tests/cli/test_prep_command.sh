@@ -2,6 +2,7 @@
 # tomos prep and tomos center, as they are typed: simulated scans, rejections, a measured scan if there is one.
 set -euo pipefail
 tomos=$1
+sources=$(readlink -f "$2")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
@@ -105,7 +106,20 @@ rejected "unknown has no effect without a fit of the pose" 2 center scan180.h5 -
 "$tomos" compare true.h5 fitted.h5 --max 0.1 -q || fail "the fitted views give another volume"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --sweep 49:52:1 --sheet cone.png -q >out
 [ -s cone.png ] && [ -s both.png ] || fail "no pictures of a cone beam"
+# Black and white are those of the axis that was found, wherever the sweep begins.
+"$tomos" center cone.npy $cone --quantity integrals --arc 360 --sweep 20:50:30 --sheet far.png -q >out
+PYTHONPATH=$sources/tests/cli python3 - <<'END' || fail "the slice of the right axis is grey, as the first one is dark"
+import pixels
+tile = [pixel[0] for line in pixels.read("far.png")[-90:] for pixel in line[-90:]]
+assert min(tile) == 0 and tile.count(255) < 0.05 * len(tile), (min(tile), tile.count(255))
+END
 rejected "has parallel rays" 1 center scan180.h5 --fit
+exact="--geometry cone --source-axis 300 --source-detector 1200 --pixel 0.635"
+"$tomos" project random --count 5 --seed 4 --radius 6 $exact --rows 64 --columns 80 --views 180 --samples 2 \
+	--axis 45.8 -o simulated.h5 --overwrite -q
+"$tomos" convert simulated.h5 exact.npy -q
+"$tomos" center exact.npy $exact --quantity integrals --arc 360 --fit --save exact.json >out 2>&1
+grep -q "warning" out && fail "center --fit doubts a geometry that is right: $(cat out)"
 "$tomos" project shepp-logan $cone --rows 9 --columns 64 --views 60 --noise 50 -o simulated.h5 --overwrite -q
 "$tomos" convert simulated.h5 noise.npy -q
 "$tomos" center noise.npy $cone --quantity integrals --arc 360 --fit >out 2>err

@@ -75,6 +75,24 @@ static void test_shifts(void **state)
 	unlink(at("bone_TS.crv"));
 }
 
+/* Of a scan that was renamed, or whose names are in Latin-1 on this disk as well. */
+static void test_names(void **state)
+{
+	Lab lab = skyscan_lab(2, 23.5, 0);
+	float *counts = lab_counts(&lab);
+	char from[512];
+	(void)state;
+	for (int64_t i = 0; i < lab.views * lab.rows * lab.columns; i++)
+		counts[i] = fminf(counts[i], 65535);
+	mkdir(at("other"), 0700);
+	put_tiffs(&lab, counts, "other/caf\xe9", 4, 0);
+	free(counts);
+	put_log("CW", 23.5, "");
+	snprintf(from, sizeof from, "%s", at("bone.log"));
+	assert_int_equal(rename(from, at("other/caf\xe9.log")), 0);
+	assert_object_at(at("other/caf\xe9.log"), NULL, 0);
+}
+
 /* Nine of all views, as a matrix of two rows, or of its four numbers and the shifts. */
 static void put_transforms(bool rows, double scale, const char *between)
 {
@@ -194,6 +212,6 @@ static void test_rejections(void **state)
 }
 
 #define TESTS(T) \
-	T(test_directions), T(test_shifts), T(test_transforms), T(test_displaced), \
+	T(test_directions), T(test_shifts), T(test_names), T(test_transforms), T(test_displaced), \
 		T(test_rejections)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

@@ -34,19 +34,15 @@ static tomos_status read_keys(const Keys *k, Phoenix *p)
 /* "<name of the file>_0001.tif" or "<name of the file>0001.tif". */
 static tomos_status open_views(tomos_scan *scan, int64_t views)
 {
-	char *folder, *prefix;
-	TRY(folder_of(&folder, scan->path));
-	const char *name = scan->path + strlen(folder), *dot = strrchr(name, '.');
-	int length = dot ? (int)(dot - name) : (int)strlen(name);
-	tomos_status status = mem_printf(&prefix, "%.*s_", length, name);
-	if (status == TOMOS_OK) {
-		status = numbered_tiffs(scan, folder, prefix, views);
-		if (status == TOMOS_BAD_FILE && !scan->sets[TOMOS_VIEWS].file) {
-			prefix[length] = 0;
-			status = numbered_tiffs(scan, folder, prefix, views);
-		}
-		mem_free(prefix);
-	}
+	char *folder = NULL, *line = NULL, *plain = NULL;
+	tomos_status status;
+	TRY_OR_DONE(folder_of(&folder, scan->path));
+	TRY_OR_DONE(stem_of(&line, scan->path, "_"));
+	TRY_OR_DONE(stem_of(&plain, scan->path, ""));
+	status = numbered_tiffs(scan, folder, (const char *[2]){line, plain}, views);
+done:
+	mem_free(plain);
+	mem_free(line);
 	mem_free(folder);
 	return status;
 }

@@ -155,6 +155,14 @@ tomos_status folder_of(char **folder, const char *path)
 	return mem_printf(folder, "%.*s", slash ? (int)(slash - path + 1) : 0, path);
 }
 
+tomos_status stem_of(char **stem, const char *path, const char *more)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *dot = strrchr(name, '.');
+	return mem_printf(
+		stem, "%.*s%s", dot ? (int)(dot - name) : (int)strlen(name), name, more);
+}
+
 /* The digits of "<prefix>0001.tif", in a name that has nothing else; 0: it is another name. */
 static size_t digits_of(const char *name, const char *prefix)
 {
@@ -236,16 +244,25 @@ static tomos_status too_few(
 		scan->path, (long long)views, (long long)set->count, folder, prefix, which);
 }
 
-tomos_status numbered_tiffs(tomos_scan *scan, const char *folder, const char *prefix, int64_t views)
+tomos_status numbered_tiffs(
+	tomos_scan *scan, const char *folder, const char *prefixes[2], int64_t views)
 {
 	FrameSet *set = &scan->sets[TOMOS_VIEWS];
+	const char *first = prefixes[0];
 	char *pattern;
-	TRY(find_pattern(&pattern, scan, folder, prefix));
-	tomos_status status = frames_open(set, pattern, "", "");
+	tomos_status status = find_pattern(&pattern, scan, folder, first);
+	if (status == TOMOS_BAD_FILE && prefixes[1]) {
+		prefixes[0] = prefixes[1];
+		status = find_pattern(&pattern, scan, folder, prefixes[0]);
+		if (status == TOMOS_BAD_FILE) /* the message names the first one */
+			status = find_pattern(&pattern, scan, folder, first);
+	}
+	TRY(status);
+	status = frames_open(set, pattern, "", "");
 	mem_free(pattern);
 	TRY(status);
 	if (set->count < views)
-		return too_few(scan, views, folder, prefix);
+		return too_few(scan, views, folder, prefixes[0]);
 	scan->rows = set->file->shape[1];
 	scan->columns = set->file->shape[2];
 	return first_frames(scan, views);

@@ -3,7 +3,8 @@
  * The size of a pixel is that of "Image Pixel Size", which is at the object and includes binning,
  * times the magnification. "Rotation Direction" is that of the stage, CC anticlockwise; which way
  * columns run is not documented, so that the direction is left open. Connected scans, "name~00",
- * are scans of their own. Shifts of views are in a file of their own, of all views or of some.
+ * are scans of their own. Where no views have the prefix that the file says, in another encoding or
+ * since all were renamed, they have its own name. Shifts of views are in a file of their own, of all views or of some.
  */
 #include "run/scanner/scanner.h"
 #include <stdlib.h>
@@ -282,15 +283,22 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 {
 	SkyScan s;
 	const char *prefix = keys_text(k, acquisition, "Filename Prefix");
-	char *folder = NULL;
+	char *folder = NULL, *stem = NULL;
 	tomos_status status;
 	TRY(read_keys(k, &s));
 	TRY_OR_DONE(folder_of(&folder, scan->path));
-	TRY_OR_DONE(numbered_tiffs(scan, folder, prefix ? prefix : "", s.views));
+	TRY_OR_DONE(stem_of(&stem, scan->path, ""));
+	const char *prefixes[2] = {prefix ? prefix : "", stem};
+	TRY_OR_DONE(numbered_tiffs(scan, folder, prefixes, s.views));
+	if (prefixes[0] == stem)
+		TRY_OR_DONE(scan_note(scan, "note",
+			"there are no views '%s%s'; those named as '%s' are read", folder,
+			prefix ? prefix : "", scan->path));
 	TRY_OR_DONE(scan_size(scan, s.rows, s.columns));
 	TRY_OR_DONE(take_geometry(scan, &s));
-	status = read_shifts(scan, folder, prefix ? prefix : "");
+	status = read_shifts(scan, folder, prefixes[0]);
 done:
+	mem_free(stem);
 	mem_free(folder);
 	return status;
 }
