@@ -43,8 +43,8 @@ tomos_status pose_unknown(const tomos_axis_options *options, unsigned *bits)
 			k++;
 		if (k == POSE_COUNT)
 			return fail(TOMOS_BAD_VALUE,
-				"unknown '%.*s' is not a value of the pose: axis-row, roll, slant, "
-				"swivel or source-detector",
+				"unknown '%.*s' is not a value of the pose: 'axis-row', 'roll', "
+				"'slant', 'swivel' or 'source-detector'",
 				(int)length, at);
 		*bits |= 1u << k;
 	}

@@ -68,6 +68,7 @@ static void test_shifts(void **state)
 	tomos_scan_info info = {.bytes = sizeof info};
 	assert_ok(tomos_scan_describe(scan, &info));
 	assert_non_null(strstr(info.read, "note      which way columns run is not documented"));
+	assert_non_null(strstr(info.read, "note      shifts of views are taken to the right"));
 	tomos_scan_close(scan);
 	put_words(at("bone_TS.crv"), "a\nb\nc\nd\ne\n1 2\n");
 	assert_int_equal(tomos_scan_open(&scan, at("bone.log"), NULL), TOMOS_BAD_FILE);
@@ -155,6 +156,25 @@ static void test_transforms(void **state)
 	unlink(at("bone_2DTransform.csv"));
 }
 
+/* Shifts of rows that are given leave those of columns as the file says. */
+static void one_shift_given(const tomos_scan_options *o)
+{
+	double x[LAB_VIEWS], y[LAB_VIEWS];
+	tomos_prep_options prep = tomos_prep_defaults();
+	const tomos_job job = {
+		.bytes = sizeof job, .scan = at("bone.log"), .geometry = o, .prep = &prep};
+	tomos_scan *scan;
+	tomos_prepared *p;
+	assert_ok(tomos_scan_open(&scan, job.scan, NULL));
+	assert_ok(tomos_scan_shifts(scan, x, y));
+	tomos_scan_close(scan);
+	prep.shift_y = y;
+	prep.shift_y_count = LAB_VIEWS;
+	assert_ok(tomos_prepared_open(&p, &job, NULL));
+	assert_volume(p, 0.005);
+	tomos_prepared_close(p);
+}
+
 /* Views displaced by control points, both signs, both directions: the object is as it was. */
 static void test_displaced(void **state)
 {
@@ -192,6 +212,7 @@ static void test_displaced(void **state)
 		tomos_prepared *p = lab_open(at("bone.log"), NULL, &o);
 		assert_volume(p, 0.005);
 		tomos_prepared_close(p);
+		one_shift_given(&o);
 	}
 	unlink(at("bone_2DTransform.csv"));
 }

@@ -117,7 +117,9 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 			"ObjectOffsetX or ObjectRoll says the axis"));
 	if (n.offset[1] != 0)
 		TRY(scan_note(scan, "note",
-			"DetectorOffsetY is %g mm, taken as downwards; its sign is not documented",
+			"DetectorOffsetY is %g mm, taken as downwards; its sign is not documented: "
+			"'tomos center --fit' finds the row of the midplane, the option 'axis-row' "
+			"sets it",
 			n.offset[1]));
 	return TOMOS_OK;
 }

@@ -88,8 +88,7 @@ static tomos_status parse_shifts(tomos_scan *scan, char *text, const char *path)
 	if (view < views)
 		return fail(TOMOS_BAD_FILE, "'%s' has %lld shifts for %lld views", path,
 			(long long)view, (long long)views);
-	return scan_note(scan, "shifts",
-		"from '%s', to the right and downwards; the signs are not documented", path);
+	return scan_note(scan, "shifts", "from '%s'", path);
 }
 
 /* ---- transforms of views -------------------------------------------------------------------- */
@@ -220,9 +219,7 @@ static tomos_status parse_transforms(tomos_scan *scan, char *text, const char *p
 			path, bend);
 	} else {
 		TRY_OR_DONE(interpolate(scan, list, count, order));
-		status = scan_note(scan, "shifts",
-			"from %lld control points of '%s', to the right and downwards; the signs "
-			"are not documented",
+		status = scan_note(scan, "shifts", "from %lld control points of '%s'",
 			(long long)count, path);
 	}
 done:
@@ -296,7 +293,12 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 			prefix ? prefix : "", scan->path));
 	TRY_OR_DONE(scan_size(scan, s.rows, s.columns));
 	TRY_OR_DONE(take_geometry(scan, &s));
-	status = read_shifts(scan, folder, prefixes[0]);
+	TRY_OR_DONE(read_shifts(scan, folder, prefixes[0]));
+	if (scan->shifts[0])
+		status = scan_note(scan, "note",
+			"shifts of views are taken to the right and downwards; their signs are not "
+			"documented: if slices are blurred, compare with the option 'shift-x' and "
+			"the option 'shift-y' of the opposite values");
 done:
 	mem_free(stem);
 	mem_free(folder);
