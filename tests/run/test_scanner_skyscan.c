@@ -217,6 +217,38 @@ static void test_displaced(void **state)
 	unlink(at("bone_2DTransform.csv"));
 }
 
+static void take_direction(void *user, tomos_level level, const char *line)
+{
+	(void)level;
+	if (strstr(line, "does not say in which direction"))
+		++*(int *)user;
+}
+
+/* Where no ray is measured from both sides, neither axis nor direction is found. */
+static void test_no_direction(void **state)
+{
+	tomos_scan_options o = tomos_scan_defaults();
+	int said = 0;
+	Lab lab = skyscan_lab(2, 23.5, 0);
+	tomos_prepared *p;
+	(void)state;
+	free(put_views(&lab));
+	put_log("CC", 23.5, "");
+	const tomos_job job = {.bytes = sizeof job,
+		.scan = at("bone.log"),
+		.geometry = &o,
+		.say = take_direction,
+		.user = &said};
+	o.pixel = 0;
+	o.replace_angles = 1;
+	for (int i = 0; i < 2; i++) {
+		o.arc = i ? 2 * M_PI : 0.5 * M_PI;
+		assert_ok(tomos_prepared_open(&p, &job, NULL));
+		tomos_prepared_close(p);
+		assert_int_equal(said, 1);
+	}
+}
+
 static void test_rejections(void **state)
 {
 	tomos_scan *scan;
@@ -234,5 +266,5 @@ static void test_rejections(void **state)
 
 #define TESTS(T) \
 	T(test_directions), T(test_shifts), T(test_names), T(test_transforms), T(test_displaced), \
-		T(test_rejections)
+		T(test_no_direction), T(test_rejections)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)
