@@ -275,7 +275,8 @@ static void pose_say_value(const tomos_pose *pose, int i)
 	static const char *const units[TOMOS_POSE_VALUES] = {
 		"columns", "rows", "degrees", "degrees", "degrees", ""};
 	double unit = is_angle(i) ? DEGREES : 1;
-	double value = pose->value[i] * unit + 0; /* no -0 */
+	double value = pose->value[i] * unit;
+	value = fabs(value) < 1e-9 ? 0 : value; /* rounding of the geometry as given, and no -0 */
 	say("  %-16s %.6g", pose_names[i], value);
 	if (pose->error[i] == 0)
 		say(" (as given: not among the unknown values)\n");

@@ -17,6 +17,7 @@
 #define MOST_OFFSET 0.5 /* of the largest value: line integrals of air beside wrong flats */
 #define LEAST_OFFSET 0.03
 #define COUNTS 20.0 /* the least that numbers of photons are taken to be */
+#define LARGEST 1e9 /* line integrals of any unit */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
 enum { LEAST_VIEWS = 8 };      /* to tell dead pixels: two may be alike by chance */
@@ -225,6 +226,11 @@ static tomos_status say_quantity(FileRun *r, const float *rows, int64_t count)
 {
 	Air air = find_air(r->prepared->geometry, rows, count);
 	r->compared_quantity = true;
+	if (air.most > LARGEST)
+		return job_warn(r->job,
+			"line integrals of up to %.3g: the numbers in the file may be of another "
+			"type, or have the other byte order (the option 'raw')",
+			air.most);
 	if (!(air.value > MOST_OFFSET * air.most) || !(air.mean < (1 - SAME) * air.value))
 		return TOMOS_OK;
 	r->truncated = r->compared_columns = true; /* these would be said of line integrals */

@@ -185,6 +185,24 @@ static void numbers_that_are_no_integrals(void **state)
 	}
 }
 
+static void numbers_of_another_type(void **state)
+{
+	double axis = AXIS;
+	Work w;
+	(void)state;
+	ball_integrals(integrals);
+	for (int i = 0; i < 2; i++) {
+		write_views("type.npy", integrals, VIEWS);
+		work_init(&w, "type_volume.npy");
+		w.scan.arc = M_PI;
+		w.scan.axis = &axis;
+		w.scan.axis_count = 1;
+		(i ? says : says_no)(run_scan(&w, "type.npy"), "may be of another type");
+		for (int64_t k = 0; k < COUNT_ALL; k++)
+			integrals[k] *= 1e30F;
+	}
+}
+
 /* Two materials in a beam that does not harden are left as they are. */
 static void mixtures_are_not_corrected(void **state)
 {
@@ -333,7 +351,7 @@ static void short_arcs_are_degrees(void **state)
 #define TESTS(T) \
 	T(black_views_are_bad), T(views_of_nan_are_bad), T(other_views_stay), \
 	T(flats_that_do_not_fit), \
-		T(numbers_that_are_no_integrals), T(mixtures_are_not_corrected), \
+		T(numbers_that_are_no_integrals), T(numbers_of_another_type), T(mixtures_are_not_corrected), \
 		T(cylinders_are_no_frames), T(single_pixels_are_dead), T(noise_is_no_object), \
 		T(empty_beams_have_no_axis), T(found_axes_have_a_word), T(short_arcs_are_degrees)
 TEST_MAIN(TESTS, make_scan, scratch_remove)
