@@ -416,6 +416,7 @@ static tomos_status find_direction(
 	orbit_free(&given);
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
+	status = search_wider(p, &row, &rows, &axis, status, progress);
 	if (status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED)
 		return strcmp(p->axis.direction, "auto") == 0 ? axis_say_no_direction(p) : TOMOS_OK;
 	TRY(status);
