@@ -280,7 +280,7 @@ static void pose_say_value(const tomos_pose *pose, int i)
 	say("  %-16s %.6g", pose_names[i], value);
 	if (pose->error[i] == 0)
 		say(" (as given: not among the unknown values)\n");
-	else if (!isnan(pose->error[i]))
+	else if (isfinite(pose->error[i]))
 		say(", standard error %.2g %s\n", pose->error[i] * unit, units[i]);
 	else if (i == TOMOS_POSE_AXIS)
 		say(" (uncertain)\n");
@@ -304,7 +304,7 @@ static bool pose_say(const tomos_pose *pose)
 			warn("the scan has another %s than the one given, but further off than the "
 			     "search reaches, so all values are uncertain: give --%s nearer to it",
 				pose_names[i], pose_names[i]);
-	bool uncertain = isnan(pose->error[TOMOS_POSE_AXIS]) || pose->after > MOSTLY_NOISE;
+	bool uncertain = !isfinite(pose->error[TOMOS_POSE_AXIS]) || pose->after > MOSTLY_NOISE;
 	bool worse = pose->after > 1.01 * pose->before &&
 		     pose->after * pose->after - pose->before * pose->before > EXACT * EXACT;
 	if (uncertain)

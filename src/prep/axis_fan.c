@@ -168,6 +168,7 @@ tomos_status axis_fan(const AxisProblem *p, bool decide, AxisAnswer *answer, boo
 	Rotation found, wide;
 	choose_line(p, &line);
 	TRY(try_line(p, &line, decide, answer, &found));
+	bool empty = found.none;
 	while ((found.none || answer->confidence < UNSURE || !found.clear) && line.reach > 0 &&
 		2 * line.reach < p->data->shape[1] - 1) {
 		AxisAnswer wider;
@@ -186,6 +187,8 @@ tomos_status axis_fan(const AxisProblem *p, bool decide, AxisAnswer *answer, boo
 			"no ray of the %lld views through the object is measured from both sides: "
 			"the axis cannot be found from them",
 			(long long)p->data->shape[0]);
+	if (empty) /* rows far from the midplane may show the wrong direction */
+		answer->confidence *= UNSURE;
 	*reversed = found.reversed;
 	axis_settle(p, answer);
 	return TOMOS_OK;
