@@ -106,16 +106,14 @@ static Rotation compare(const Opposite *s, const AxisAnswer found[2], const Pair
 {
 	bool agree[2] = {opposite_agrees(s, &fits[0]), opposite_agrees(s, &fits[1])};
 	if (agree[0] != agree[1]) /* unless the other one has nothing to compare */
-		return (Rotation){.reversed = agree[1],
-			.clear = true,
-			.open = !seen(&fits[agree[0]])};
+		return (Rotation){
+			.reversed = agree[1], .clear = true, .open = !seen(&fits[agree[0]])};
 	bool other = better(&fits[0], &fits[1]), likelier = found[1].likeness > found[0].likeness;
 	bool clear = (other && likelier) || better(&fits[1], &fits[0]);
 	double apart = fabs(found[0].column - found[1].column);
 	bool same = apart <= fmax(4 * hypot(found[0].error, found[1].error), APART_FEW);
-	return (Rotation){.reversed = other && likelier,
-		.clear = clear,
-		.open = !clear && (other || !same)};
+	return (Rotation){
+		.reversed = other && likelier, .clear = clear, .open = !clear && (other || !same)};
 }
 
 /* Whether the rays agree far better with a detector that is rolled or swivelled further. */

@@ -89,8 +89,8 @@ tomos_status axis_say_not_found(tomos_prepared *p)
 	if (view_has_source(&p->geometry->views[0]) && p->geometry->rows > 1)
 		snprintf(fit, sizeof fit, "'tomos center %.300s --fit' looks at all rows, ",
 			p->scan->path);
-	TRY(mem_printf(&p->warning,
-		"the axis could not be found (%s); %sthe option 'axis' sets it", reason, fit));
+	TRY(mem_printf(&p->warning, "the axis could not be found (%s); %sthe option 'axis' sets it",
+		reason, fit));
 	p->assumed = true;
 	return mem_printf(&p->note, "axis      column %.2f, the middle of the detector",
 		0.5 * (double)(p->info.columns - 1));

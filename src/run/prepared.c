@@ -30,8 +30,8 @@ static tomos_status take_prep(tomos_prepared *p, const tomos_job *job)
 		const double **const lists[2] = {&o->shift_x, &o->shift_y};
 		int64_t *const counts[2] = {&o->shift_x_count, &o->shift_y_count};
 		for (int k = 0; k < 2; k++)
-			TRY(mem_alloc(&p->shifts[k], p->info.views, sizeof(double),
-				"shifts of views"));
+			TRY(mem_alloc(
+				&p->shifts[k], p->info.views, sizeof(double), "shifts of views"));
 		TRY(tomos_scan_shifts(p->scan, p->shifts[0], p->shifts[1]));
 		for (int k = 0; k < 2; k++) {
 			*counts[k] = *lists[k] ? *counts[k] : p->info.views;

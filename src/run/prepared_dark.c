@@ -1,6 +1,6 @@
-/* Views without light (the beam was lost, a frame was not recorded), of line integrals those without
- * a finite value: found from samples of the middle row before anything is read, and taken for bad
- * views. */
+/* Views without light (the beam was lost, a frame was not recorded), of line integrals those
+ * without a finite value: found from samples of the middle row before anything is read, and taken
+ * for bad views. */
 #include <stdio.h>
 #include <string.h>
 #include "run/run.h"
@@ -195,8 +195,8 @@ tomos_status prepared_dark_views(tomos_prepared *p, const tomos_job *job)
 	bool light = counts || strcmp(p->prep.quantity, "transmission") == 0;
 	bool floats = p->scan->sets[TOMOS_VIEWS].file->element.kind == 'f';
 	Light l = {.integrals = !light};
-	if ((counts && p->info.flats == 0) || (!light && !floats) || p->info.views < LEAST_VIEWS || !prepared_has_step(p, "bad-views") ||
-		!is_cheap(p->scan, p))
+	if ((counts && p->info.flats == 0) || (!light && !floats) || p->info.views < LEAST_VIEWS ||
+		!prepared_has_step(p, "bad-views") || !is_cheap(p->scan, p))
 		return TOMOS_OK;
 	tomos_status status = find_dark(p, &l, job);
 	light_free(&l);

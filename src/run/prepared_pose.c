@@ -54,8 +54,8 @@ static void in_pixels_of_scan(const tomos_prepared *p, tomos_pose *pose)
 	pose->error[TOMOS_POSE_AXIS_ROW] *= bin;
 }
 
-/* As many rows on both sides as memory allows, of an object that is not in the midplane; false: there
- * are no more. */
+/* As many rows on both sides as memory allows, of an object that is not in the midplane; false:
+ * there are no more. */
 static bool widen(const Orbit *orbit, int64_t *row, int64_t *rows)
 {
 	int64_t most = MOST_WIDE / (orbit->views * orbit->columns), beside = (most - *rows) / 2;

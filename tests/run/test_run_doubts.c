@@ -350,8 +350,8 @@ static void short_arcs_are_degrees(void **state)
 
 #define TESTS(T) \
 	T(black_views_are_bad), T(views_of_nan_are_bad), T(other_views_stay), \
-	T(flats_that_do_not_fit), \
-		T(numbers_that_are_no_integrals), T(numbers_of_another_type), T(mixtures_are_not_corrected), \
+		T(flats_that_do_not_fit), T(numbers_that_are_no_integrals), \
+		T(numbers_of_another_type), T(mixtures_are_not_corrected), \
 		T(cylinders_are_no_frames), T(single_pixels_are_dead), T(noise_is_no_object), \
 		T(empty_beams_have_no_axis), T(found_axes_have_a_word), T(short_arcs_are_degrees)
 TEST_MAIN(TESTS, make_scan, scratch_remove)

@@ -76,8 +76,8 @@ static tomos_status open_views(tomos_scan *scan, const Keys *k, int64_t views)
 		&below, "%s%s%s", folder, inner ? inner : "", inner && inner[0] ? "/" : ""));
 	TRY_OR_DONE(mem_printf(
 		&prefix, "%s%s", name ? name : "", separator && separator[0] ? separator : "_"));
-	status = numbered_tiffs(scan, io_is_directory(below) ? below : folder,
-		(const char *[2]){prefix}, views);
+	status = numbered_tiffs(
+		scan, io_is_directory(below) ? below : folder, (const char *[2]){prefix}, views);
 done:
 	mem_free(prefix);
 	mem_free(below);

@@ -159,8 +159,7 @@ tomos_status stem_of(char **stem, const char *path, const char *more)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	const char *dot = strrchr(name, '.');
-	return mem_printf(
-		stem, "%.*s%s", dot ? (int)(dot - name) : (int)strlen(name), name, more);
+	return mem_printf(stem, "%.*s%s", dot ? (int)(dot - name) : (int)strlen(name), name, more);
 }
 
 /* The digits of "<prefix>0001.tif", in a name that has nothing else; 0: it is another name. */

@@ -4,7 +4,8 @@
  * times the magnification. "Rotation Direction" is that of the stage, CC anticlockwise; which way
  * columns run is not documented, so that the direction is left open. Connected scans, "name~00",
  * are scans of their own. Where no views have the prefix that the file says, in another encoding or
- * since all were renamed, they have its own name. Shifts of views are in a file of their own, of all views or of some.
+ * since all were renamed, they have its own name. Shifts of views are in a file of their own, of
+ * all views or of some.
  */
 #include "run/scanner/scanner.h"
 #include <stdlib.h>
@@ -219,8 +220,8 @@ static tomos_status parse_transforms(tomos_scan *scan, char *text, const char *p
 			path, bend);
 	} else {
 		TRY_OR_DONE(interpolate(scan, list, count, order));
-		status = scan_note(scan, "shifts", "from %lld control points of '%s'",
-			(long long)count, path);
+		status = scan_note(
+			scan, "shifts", "from %lld control points of '%s'", (long long)count, path);
 	}
 done:
 	mem_free(list);
