@@ -125,9 +125,9 @@ for offset in 0.5 0.8; do
 	"$tomos" convert simulated.h5 above.npy --overwrite -q
 	"$tomos" recon above.npy $beside --quantity integrals --arc 360 -o above.h5 --overwrite >out 2>&1
 	grep -q "axis      column 3[23]\.[09].*uncertain" out || fail "recon of an object above the midplane says $(cat out)"
-	"$tomos" center above.npy $beside --quantity integrals --arc 360 --fit >out 2>&1
-	grep -q "axis  *3[23]\.[09]" out || fail "center --fit of an object above the midplane says $(cat out)"
 done
+"$tomos" center above.npy $beside --quantity integrals --arc 360 --fit >out 2>&1
+grep -q "axis  *3[23]\.[09]" out || fail "center --fit of an object above the midplane says $(cat out)"
 exact="--geometry cone --source-axis 300 --source-detector 1200 --pixel 0.635"
 "$tomos" project random --count 5 --seed 4 --radius 6 $exact --rows 64 --columns 80 --views 180 --samples 2 \
 	--axis 45.8 -o simulated.h5 --overwrite -q
