@@ -102,6 +102,7 @@ static int write_plot(const settings *s, const alignment *a)
 	const plot p = {.title = "motion of each view",
 		.curves = curves,
 		.across = "view",
+		.from_zero = true,
 		.up = s->align.fit_roll ? "pixels, degrees" : "pixels",
 		.curve_count = s->align.fit_roll ? MOTIONS : MOTIONS - 1};
 	if (!s->motions.motion_plot[0])

@@ -131,7 +131,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Black and white from the first tile, the same for all, so that they can be compared. */
+/* Black and white of one tile, for all, so that they can be compared. */
 static int tile_range(const float *tile, int64_t count, double *low, double *high)
 {
 	float *sorted = malloc((size_t)count * sizeof *sorted);
@@ -174,14 +174,15 @@ static int sweep_draw(const settings *s, const middle *m, tomos_backend *backend
 	int code = DONE;
 	float *tile = malloc((size_t)(w->side * w->side) * sizeof *tile);
 	canvas_open(&w->sheet, s->center.sheet, (double)w->wide, (double)w->high, 1);
+	double nearest = fmin(fmax(m->axis, w->from), w->from + (double)(w->count - 1) * w->step);
 	if (!tile)
 		DO(failed("no memory for a picture of %lld x %lld", (long long)w->wide,
 			(long long)w->high));
+	DO(draw_tile(m, backend, nearest, tile, w->side)); /* others have other values */
+	DO(tile_range(tile, w->side * w->side, &low, &high));
 	for (int64_t i = 0; i < w->count; i++) {
 		double axis = w->from + (double)i * w->step;
 		DO(draw_tile(m, backend, axis, tile, w->side));
-		if (i == 0)
-			DO(tile_range(tile, w->side * w->side, &low, &high));
 		snprintf(label, sizeof label, "axis %.6g", axis);
 		DO(place_tile(w, i, label, tile, low, high));
 		DO(progress_step("drawing", i + 1, w->count));
@@ -271,11 +272,12 @@ static void pose_say_value(const tomos_pose *pose, int i)
 	static const char *const units[TOMOS_POSE_VALUES] = {
 		"columns", "rows", "degrees", "degrees", "degrees", ""};
 	double unit = is_angle(i) ? DEGREES : 1;
-	double value = pose->value[i] * unit + 0; /* no -0 */
+	double value = pose->value[i] * unit;
+	value = fabs(value) < 1e-9 ? 0 : value; /* rounding of the geometry as given, and no -0 */
 	say("  %-16s %.6g", pose_names[i], value);
 	if (pose->error[i] == 0)
 		say(" (as given: not among the unknown values)\n");
-	else if (!isnan(pose->error[i]))
+	else if (isfinite(pose->error[i]))
 		say(", standard error %.2g %s\n", pose->error[i] * unit, units[i]);
 	else if (i == TOMOS_POSE_AXIS)
 		say(" (uncertain)\n");

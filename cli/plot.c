@@ -26,7 +26,7 @@ typedef struct layout {
 
 static double place_of(const plot *p, int64_t i)
 {
-	return p->places ? p->places[i] : (double)(i + 1);
+	return p->places ? p->places[i] : (double)(p->from_zero ? i : i + 1);
 }
 
 static void axis_widen(axis *a, double value)

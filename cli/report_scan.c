@@ -68,8 +68,11 @@ static void put_exposure(FILE *out, const tomos_scan_info *info)
 		fact(out, "Counts without an object", "%.6g", info->white);
 	if (info->half)
 		fact(out, "Acquisition", "half: 360 degrees with the axis near one edge");
-	if (info->read && info->read[0])
-		fact(out, "Said by the scanner", "%s", info->read);
+	if (info->read && info->read[0]) {
+		char lines[2048];
+		message_line_typed(info->read, lines, sizeof lines);
+		fact(out, "Said by the scanner", "%s", lines);
+	}
 }
 
 char *scan_facts(const page *p, const shown_scan *t)
@@ -84,9 +87,10 @@ char *scan_facts(const page *p, const shown_scan *t)
 	fact(out, "File", "%s", t->s->operands[0]);
 	fact(out, "Kind", "%s, %s of %s%s%s", info->kind, info->format, info->type,
 		info->dataset[0] ? ", dataset " : "", info->dataset);
-	fact(out, "Frames", "%lld views of %lld rows × %lld columns, %lld flats, %lld darks",
+	fact(out, "Frames", "%lld views of %lld rows × %lld columns, %lld flat%s, %lld dark%s",
 		(long long)info->views, (long long)info->rows, (long long)info->columns,
-		(long long)info->flats, (long long)info->darks);
+		(long long)info->flats, info->flats == 1 ? "" : "s", (long long)info->darks,
+		info->darks == 1 ? "" : "s");
 	fact(out, "Values", "%s", info->counts ? "detector counts" : "line integrals");
 	put_beam(out, g, page_length(p));
 	put_angles(out, g);

@@ -32,7 +32,7 @@ const char report_style[] =
 	"th,td{text-align:left;vertical-align:top;padding:.3rem 1.6rem .3rem 0;"
 	"border-bottom:1px solid var(--line);overflow-wrap:anywhere}\n"
 	"th{font-weight:400;color:var(--soft)}\n"
-	"table.facts th{width:11rem}table.facts{width:100%}\n"
+	"table.facts th{width:11rem}table.facts{width:100%}table.facts td{white-space:pre-line}\n"
 	"td.n,th.n{text-align:right;white-space:nowrap}\n"
 	"table.times td,table.times th{white-space:nowrap}\n"
 	"td.share{width:12rem;min-width:5rem;padding-right:0}\n"

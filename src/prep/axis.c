@@ -25,9 +25,9 @@ static tomos_status check_input(const AxisProblem *p)
 	const int64_t *n = p->data->shape;
 	if (n[0] < 8 || n[2] < 32)
 		return fail(TOMOS_BAD_VALUE,
-			"%lld views of %lld columns: the axis can be found from 8 views of 32 "
-			"columns on",
-			(long long)n[0], (long long)n[2]);
+			"%lld view%s of %lld columns: finding the axis takes at least 8 views of "
+			"32 columns",
+			(long long)n[0], n[0] == 1 ? "" : "s", (long long)n[2]);
 	if (n[2] > 1 << 20)
 		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to find the axis in",
 			(long long)n[2]);

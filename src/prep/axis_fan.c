@@ -97,6 +97,7 @@ typedef struct {
 	bool reversed;
 	bool clear; /* one direction is better than the other */
 	bool open;  /* neither can be told from the other, and they have different axes */
+	bool none;  /* there is nothing to compare */
 } Rotation;
 
 /* Which of two directions rays agree for; where they do for both, the given one stays unless it is
@@ -105,12 +106,14 @@ static Rotation compare(const Opposite *s, const AxisAnswer found[2], const Pair
 {
 	bool agree[2] = {opposite_agrees(s, &fits[0]), opposite_agrees(s, &fits[1])};
 	if (agree[0] != agree[1]) /* unless the other one has nothing to compare */
-		return (Rotation){agree[1], true, !seen(&fits[agree[0]])};
+		return (Rotation){
+			.reversed = agree[1], .clear = true, .open = !seen(&fits[agree[0]])};
 	bool other = better(&fits[0], &fits[1]), likelier = found[1].likeness > found[0].likeness;
 	bool clear = (other && likelier) || better(&fits[1], &fits[0]);
 	double apart = fabs(found[0].column - found[1].column);
 	bool same = apart <= fmax(4 * hypot(found[0].error, found[1].error), APART_FEW);
-	return (Rotation){other && likelier, clear, !clear && (other || !same)};
+	return (Rotation){
+		.reversed = other && likelier, .clear = clear, .open = !clear && (other || !same)};
 }
 
 /* Whether the rays agree far better with a detector that is rolled or swivelled further. */
@@ -149,11 +152,7 @@ static tomos_status try_line(
 		&fits[found->reversed]);
 	if (!opposite_agrees(&s, &fits[found->reversed]) || isnan(answer->error) || found->open)
 		answer->confidence *= UNSURE;
-	if (!fits[found->reversed].solved)
-		status = fail(TOMOS_BAD_VALUE,
-			"no ray of the %lld views is measured from both sides: the axis cannot be "
-			"found from them",
-			(long long)p->data->shape[0]);
+	found->none = !fits[found->reversed].solved;
 done:
 	opposite_free(&s);
 	return status;
@@ -167,7 +166,8 @@ tomos_status axis_fan(const AxisProblem *p, bool decide, AxisAnswer *answer, boo
 	Rotation found, wide;
 	choose_line(p, &line);
 	TRY(try_line(p, &line, decide, answer, &found));
-	while ((answer->confidence < UNSURE || !found.clear) && line.reach > 0 &&
+	bool empty = found.none;
+	while ((found.none || answer->confidence < UNSURE || !found.clear) && line.reach > 0 &&
 		2 * line.reach < p->data->shape[1] - 1) {
 		AxisAnswer wider;
 		line.reach *= 2;
@@ -175,11 +175,18 @@ tomos_status axis_fan(const AxisProblem *p, bool decide, AxisAnswer *answer, boo
 		bool other = !found.clear && wide.clear && wide.reversed != found.reversed;
 		bool surer = wide.reversed == found.reversed && answer->confidence < UNSURE &&
 			     wider.confidence > answer->confidence;
-		if (other || surer)
+		if (found.none || other || surer)
 			*answer = wider;
-		if (wide.clear && !found.clear)
+		if (found.none || (wide.clear && !found.clear))
 			found = wide;
 	}
+	if (found.none)
+		return fail(TOMOS_BAD_VALUE,
+			"no ray of the %lld views through the object is measured from both sides: "
+			"the axis cannot be found from them",
+			(long long)p->data->shape[0]);
+	if (empty) /* rows far from the midplane may show the wrong direction */
+		answer->confidence *= UNSURE;
 	*reversed = found.reversed;
 	axis_settle(p, answer);
 	return TOMOS_OK;

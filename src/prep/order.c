@@ -170,7 +170,9 @@ static tomos_status order_follow(Order *order, Quantity now)
 		if (past)
 			continue;
 		if (step_rows[step].takes != ANY && step_rows[step].takes != now)
-			return fail(TOMOS_BAD_VALUE, "steps: step '%s' is for %s, but has %s",
+			return fail(TOMOS_BAD_VALUE,
+				"step '%s' is for %s, but the data are %s there; the option "
+				"'quantity' says what they are at first",
 				step_rows[step].name, names[step_rows[step].takes], names[now]);
 		if (step_rows[step].gives != ANY)
 			now = step_rows[step].gives;

@@ -7,6 +7,7 @@
 #define MOST_ROLL 0.035  /* radians that the band of rows allows for */
 #define MOSTLY_NOISE 0.3 /* by which projections contradict each other */
 #define NO_BETTER 1.01   /* times what they did before */
+#define EXACT 1e-3       /* of them; smaller contradictions are errors of interpolation */
 
 void pose_band(const Orbit *orbit, int64_t *row, int64_t *rows)
 {
@@ -45,8 +46,8 @@ tomos_status pose_unknown(const tomos_axis_options *options, unsigned *bits)
 			k++;
 		if (k == POSE_COUNT)
 			return fail(TOMOS_BAD_VALUE,
-				"unknown '%.*s' is not a value of the pose: axis-row, roll, slant, "
-				"swivel or source-detector",
+				"unknown '%.*s' is not a value of the pose: 'axis-row', 'roll', "
+				"'slant', 'swivel' or 'source-detector'",
 				(int)length, at);
 		*bits |= 1u << k;
 	}
@@ -118,9 +119,10 @@ int tomos_pose_doubt(const tomos_pose *given)
 	tomos_pose pose = {.bytes = sizeof pose};
 	if (!given || struct_take(&pose, given, "tomos_pose") != TOMOS_OK)
 		return TOMOS_POSE_CERTAIN;
-	if (isnan(pose.error[TOMOS_POSE_AXIS]) || pose.after > MOSTLY_NOISE)
+	if (!isfinite(pose.error[TOMOS_POSE_AXIS]) || pose.after > MOSTLY_NOISE)
 		return TOMOS_POSE_DISAGREES;
-	if (pose.after > NO_BETTER * pose.before)
+	if (pose.after > NO_BETTER * pose.before &&
+		pose.after * pose.after - pose.before * pose.before > EXACT * EXACT)
 		return TOMOS_POSE_NO_BETTER;
 	return pose.beyond ? TOMOS_POSE_BEYOND : TOMOS_POSE_CERTAIN;
 }

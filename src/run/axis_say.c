@@ -84,9 +84,13 @@ tomos_status axis_say_found(tomos_prepared *p, int64_t row, int64_t rows, const 
 
 tomos_status axis_say_not_found(tomos_prepared *p)
 {
-	TRY(mem_printf(&p->warning,
-		"the axis could not be found (%.300s); the option 'axis' sets it",
-		tomos_message()));
+	char reason[320], fit[400] = "";
+	snprintf(reason, sizeof reason, "%.300s", tomos_message());
+	if (view_has_source(&p->geometry->views[0]) && p->geometry->rows > 1)
+		snprintf(fit, sizeof fit, "'tomos center %.300s --fit' looks at all rows, ",
+			p->scan->path);
+	TRY(mem_printf(&p->warning, "the axis could not be found (%s); %sthe option 'axis' sets it",
+		reason, fit));
 	p->assumed = true;
 	return mem_printf(&p->note, "axis      column %.2f, the middle of the detector",
 		0.5 * (double)(p->info.columns - 1));

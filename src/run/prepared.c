@@ -26,14 +26,17 @@ static tomos_status take_prep(tomos_prepared *p, const tomos_job *job)
 	o->pixel = o->pixel > 0 ? o->pixel : p->info.pixel;
 	o->distance = !phase || o->distance > 0 ? o->distance : p->info.distance;
 	o->energy = !phase || o->energy > 0 ? o->energy : p->info.energy;
-	if (p->info.has_shifts && !o->shift_x && !o->shift_y) {
-		int64_t views = p->info.views;
-		TRY(mem_alloc(&p->shifts[0], views, sizeof(double), "shifts of views"));
-		TRY(mem_alloc(&p->shifts[1], views, sizeof(double), "shifts of views"));
+	if (p->info.has_shifts && !(o->shift_x && o->shift_y)) {
+		const double **const lists[2] = {&o->shift_x, &o->shift_y};
+		int64_t *const counts[2] = {&o->shift_x_count, &o->shift_y_count};
+		for (int k = 0; k < 2; k++)
+			TRY(mem_alloc(
+				&p->shifts[k], p->info.views, sizeof(double), "shifts of views"));
 		TRY(tomos_scan_shifts(p->scan, p->shifts[0], p->shifts[1]));
-		o->shift_x = p->shifts[0];
-		o->shift_y = p->shifts[1];
-		o->shift_x_count = o->shift_y_count = views;
+		for (int k = 0; k < 2; k++) {
+			*counts[k] = *lists[k] ? *counts[k] : p->info.views;
+			*lists[k] = *lists[k] ? *lists[k] : p->shifts[k];
+		}
 	}
 	TRY(prepared_dark_views(p, job));
 	const int64_t shape[3] = {p->info.views, p->info.rows, p->columns};

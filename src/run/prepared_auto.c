@@ -107,6 +107,11 @@ tomos_status prepared_auto_find(
 {
 	OneRow one = {.data = NULL};
 	tomos_status status = TOMOS_OK;
+	bool light = prepared_are_counts(p) || strcmp(p->prep.quantity, "transmission") == 0;
+	if (p->find_scatter && !light)
+		return fail(TOMOS_BAD_VALUE,
+			"scatter: it is found in counts or transmissions; '%s' has line integrals",
+			p->scan->path);
 	if (p->find_scatter) {
 		tomos_prep_options all = p->prep;
 		p->prep.hardening_count = p->prep.wedge_count = 0; /* they follow the logarithm */

@@ -416,6 +416,7 @@ static tomos_status find_direction(
 	orbit_free(&given);
 	TRY(tomos_prepared_axis_rows(p, &row, &rows));
 	tomos_status status = tomos_prepared_axis(p, NULL, row, rows, &axis, progress);
+	status = search_wider(p, &row, &rows, &axis, status, progress);
 	if (status == TOMOS_BAD_VALUE || status == TOMOS_UNSUPPORTED)
 		return strcmp(p->axis.direction, "auto") == 0 ? axis_say_no_direction(p) : TOMOS_OK;
 	TRY(status);
@@ -443,9 +444,11 @@ static tomos_status known_axis(tomos_prepared *p, const tomos_job *job, bool sai
 	bool point = view_has_source(&p->geometry->views[0]);
 	if (!is_circle(p->geometry))
 		return said ? TOMOS_OK : axis_say_middle(p, job);
-	p->decided = !said;
-	if (!said)
-		return find_axis(p, progress);
+	if (!said) {
+		TRY(find_axis(p, progress));
+		p->decided = !p->assumed;
+		return TOMOS_OK;
+	}
 	if (point && strcmp(p->axis.direction, "given") != 0) {
 		bool open = setup->geometry && !setup->direction_known && !p->keeps_direction;
 		TRY(find_direction(p, open, of_file, progress));

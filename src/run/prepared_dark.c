@@ -1,5 +1,6 @@
-/* Views without light (the beam was lost, a frame was not recorded): found from samples of the
- * middle row before anything is read, and taken for bad views. */
+/* Views without light (the beam was lost, a frame was not recorded), of line integrals those
+ * without a finite value: found from samples of the middle row before anything is read, and taken
+ * for bad views. */
 #include <stdio.h>
 #include <string.h>
 #include "run/run.h"
@@ -21,6 +22,7 @@ typedef struct {
 	double *mean;    /* transmission of each view */
 	double mean_lit; /* of the views with light */
 	bool *dark;
+	bool integrals; /* which may have any finite value */
 } Light;
 
 static void light_free(Light *l)
@@ -92,7 +94,7 @@ static void look_at_view(Light *l, int64_t view)
 			continue;
 		double t = ((double)values[i] - (double)l->level[0][i]) / (double)l->level[1][i];
 		used += 1;
-		without += !(t >= NO_LIGHT);
+		without += l->integrals ? !isfinite(t) : !(t >= NO_LIGHT);
 		sum += isfinite(t) ? t : 0;
 	}
 	l->mean[view] = used > 0 ? sum / used : 0;
@@ -138,7 +140,7 @@ static tomos_status add_views(
 	if (before > 0)
 		memcpy(p->bad_views, o->bad_views, (size_t)before * sizeof *p->bad_views);
 	for (int64_t v = 0; v < views; v++) {
-		bool known = !l->dark[v] || !is_darker(l, v, views);
+		bool known = !l->dark[v] || !(l->integrals || is_darker(l, v, views));
 		for (int64_t i = 0; i < before && !known; i++)
 			known = p->bad_views[i] == v;
 		if (known)
@@ -172,10 +174,10 @@ static tomos_status find_dark(tomos_prepared *p, Light *l, const tomos_job *job)
 	if (added == 0)
 		return TOMOS_OK;
 	return job_warn(job,
-		"%lld view%s no light: %s%s (the beam was lost, or the frame was not recorded); "
+		"%lld view%s no %s: %s%s (the beam was lost, or the frame was not recorded); "
 		"treated as the option 'bad-views' would",
-		(long long)added, added == 1 ? " has" : "s have", list,
-		added > NAMED ? " and others" : "");
+		(long long)added, added == 1 ? " has" : "s have",
+		l->integrals ? "finite value" : "light", list, added > NAMED ? " and others" : "");
 }
 
 /* Whether a row of all views can be read without unpacking much of the scan. */
@@ -189,11 +191,12 @@ static bool is_cheap(const tomos_scan *scan, const tomos_prepared *p)
 
 tomos_status prepared_dark_views(tomos_prepared *p, const tomos_job *job)
 {
-	Light l = {.views = NULL};
-	bool counts = prepared_are_counts(p) && p->info.flats > 0;
+	bool counts = prepared_are_counts(p);
 	bool light = counts || strcmp(p->prep.quantity, "transmission") == 0;
-	if (!light || p->info.views < LEAST_VIEWS || !prepared_has_step(p, "bad-views") ||
-		!is_cheap(p->scan, p))
+	bool floats = p->scan->sets[TOMOS_VIEWS].file->element.kind == 'f';
+	Light l = {.integrals = !light};
+	if ((counts && p->info.flats == 0) || (!light && !floats) || p->info.views < LEAST_VIEWS ||
+		!prepared_has_step(p, "bad-views") || !is_cheap(p->scan, p))
 		return TOMOS_OK;
 	tomos_status status = find_dark(p, &l, job);
 	light_free(&l);

@@ -6,6 +6,7 @@
 #include "run/run.h"
 
 #define MOST_FLOATS ((int64_t)32 << 20) /* of the rows read at once */
+#define MOST_WIDE ((int64_t)256 << 20)  /* of those about the midplane */
 
 static tomos_status read_rows(tomos_prepared *p, int64_t row, int64_t rows, tomos_array *array,
 	const tomos_progress *progress)
@@ -53,6 +54,19 @@ static void in_pixels_of_scan(const tomos_prepared *p, tomos_pose *pose)
 	pose->error[TOMOS_POSE_AXIS_ROW] *= bin;
 }
 
+/* As many rows on both sides as memory allows, of an object that is not in the midplane; false:
+ * there are no more. */
+static bool widen(const Orbit *orbit, int64_t *row, int64_t *rows)
+{
+	int64_t most = MOST_WIDE / (orbit->views * orbit->columns), beside = (most - *rows) / 2;
+	if (*rows >= orbit->rows || beside <= 0)
+		return false;
+	int64_t end = min64(*row + *rows + beside, orbit->rows);
+	*row = max64(*row - beside, 0);
+	*rows = end - *row;
+	return true;
+}
+
 static tomos_status find_pose(tomos_prepared *p, tomos_backend *backend, const Orbit *orbit,
 	tomos_pose *pose, unsigned *kept, const tomos_progress *progress)
 {
@@ -75,7 +89,12 @@ static tomos_status find_pose(tomos_prepared *p, tomos_backend *backend, const O
 		pose_band(orbit, &problem.row, &rows);
 	}
 	TRY_OR_DONE(read_rows(p, problem.row, rows, &band, progress));
-	TRY_OR_DONE(pose_find(&problem, &o, pose, kept));
+	status = pose_find(&problem, &o, pose, kept);
+	if (status == TOMOS_BAD_VALUE && problem.coarse && widen(orbit, &problem.row, &rows)) {
+		mem_free(band.data);
+		TRY_OR_DONE(read_rows(p, problem.row, rows, &band, progress));
+		status = pose_find(&problem, &o, pose, kept);
+	}
 done:
 	coarse_scans_free(coarse);
 	mem_free(band.data);

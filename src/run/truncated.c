@@ -18,8 +18,10 @@
 #define MOST_OFFSET 0.5 /* of the largest value: line integrals of air beside wrong flats */
 #define LEAST_OFFSET 0.03
 #define COUNTS 20.0 /* the least that numbers of photons are taken to be */
+#define LARGEST 1e9 /* line integrals of any unit */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
+enum { LEAST_VIEWS = 8 };      /* to tell dead pixels: two may be alike by chance */
 enum { LINES = 32 };           /* rows looked at for dead pixels */
 
 /* Views in which the object reaches the first column, and the last. */
@@ -232,6 +234,11 @@ static tomos_status say_quantity(FileRun *r, const float *rows, int64_t count)
 {
 	Air air = find_air(r->prepared->geometry, rows, count);
 	r->compared_quantity = true;
+	if (air.most > LARGEST)
+		return job_warn(r->job,
+			"line integrals of up to %.3g: the numbers in the file may be of another "
+			"type, or have the other byte order (the option 'raw')",
+			air.most);
 	if (!(air.value > MOST_OFFSET * air.most) || !(air.mean < (1 - SAME) * air.value))
 		return TOMOS_OK;
 	r->truncated = r->compared_columns = true; /* these would be said of line integrals */
@@ -308,7 +315,7 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 	TRY(wanted(r, &yes));
 	bool flats = r->job->say && !r->compared_flats && r->prepared->info.flats > 0 &&
 		     prepared_are_counts(r->prepared) && prepared_are_integrals(r->prepared);
-	bool constant = r->job->say && !r->compared_columns;
+	bool constant = r->job->say && !r->compared_columns && count >= LEAST_VIEWS;
 	bool quantity = r->job->say && !r->compared_quantity && !prepared_are_counts(r->prepared) &&
 			strcmp(r->prepared->prep.quantity, "auto") == 0;
 	if (!yes && !flats && !constant && !quantity)

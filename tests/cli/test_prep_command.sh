@@ -2,6 +2,7 @@
 # tomos prep and tomos center, as they are typed: simulated scans, rejections, a measured scan if there is one.
 set -euo pipefail
 tomos=$1
+sources=$(readlink -f "$2")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
@@ -98,6 +99,8 @@ grep -q "roll  *0\.[789]" out || fail "center --fit says $(cat out)"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --fit --unknown roll,axis-row >out
 grep -q "roll  *0\.[789]" out || fail "center --fit --unknown says $(cat out)"
 grep -q "slant  *0 (as given: not among the unknown values)" out || fail "center --unknown says $(cat out)"
+rejected "scatter: it is found in counts or transmissions" 2 recon cone.npy $cone --quantity integrals --arc 360 --axis 50.4 \
+	--scatter auto -o no.h5
 rejected "unknown 'rol' is not a value of the pose" 2 center cone.npy $cone --quantity integrals --arc 360 --fit --unknown rol
 rejected "unknown has no effect without a fit of the pose" 2 center scan180.h5 --unknown roll
 "$tomos" recon cone.npy --quantity integrals --views-file found.json -o fitted.h5 -q
@@ -105,7 +108,32 @@ rejected "unknown has no effect without a fit of the pose" 2 center scan180.h5 -
 "$tomos" compare true.h5 fitted.h5 --max 0.1 -q || fail "the fitted views give another volume"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --sweep 49:52:1 --sheet cone.png -q >out
 [ -s cone.png ] && [ -s both.png ] || fail "no pictures of a cone beam"
+# Black and white are those of the axis that was found, wherever the sweep begins.
+"$tomos" center cone.npy $cone --quantity integrals --arc 360 --sweep 20:50:30 --sheet far.png -q >out
+PYTHONPATH=$sources/tests/cli python3 - <<'END' || fail "the slice of the right axis is grey, as the first one is dark"
+import pixels
+tile = [pixel[0] for line in pixels.read("far.png")[-90:] for pixel in line[-90:]]
+assert min(tile) == 0 and tile.count(255) < 0.05 * len(tile), (min(tile), tile.count(255))
+END
 rejected "has parallel rays" 1 center scan180.h5 --fit
+# An object beside the midplane, whose rays do not quite meet: found, but not called certain.
+beside="--geometry cone --source-axis 20 --source-detector 50 --pixel 0.16"
+"$tomos" phantom random --count 9 --seed 3 --size 40 --radius 1 -o above.mhd -q
+for offset in 0.5 0.8; do
+	sed -i "s/^Offset = .*/Offset = -0.975 0.975 $offset/" above.mhd
+	"$tomos" project above.mhd $beside --rows 120 --columns 60 --views 120 --axis 33 -o simulated.h5 --overwrite -q
+	"$tomos" convert simulated.h5 above.npy --overwrite -q
+	"$tomos" recon above.npy $beside --quantity integrals --arc 360 -o above.h5 --overwrite >out 2>&1
+	grep -q "axis      column 3[23]\.[09].*uncertain" out || fail "recon of an object above the midplane says $(cat out)"
+done
+"$tomos" center above.npy $beside --quantity integrals --arc 360 --fit >out 2>&1
+grep -q "axis  *3[23]\.[09]" out || fail "center --fit of an object above the midplane says $(cat out)"
+exact="--geometry cone --source-axis 300 --source-detector 1200 --pixel 0.635"
+"$tomos" project random --count 5 --seed 4 --radius 6 $exact --rows 64 --columns 80 --views 180 --samples 2 \
+	--axis 45.8 -o simulated.h5 --overwrite -q
+"$tomos" convert simulated.h5 exact.npy -q
+"$tomos" center exact.npy $exact --quantity integrals --arc 360 --fit --save exact.json >out 2>&1
+grep -q "warning" out && fail "center --fit doubts a geometry that is right: $(cat out)"
 "$tomos" project shepp-logan $cone --rows 9 --columns 64 --views 60 --noise 50 -o simulated.h5 --overwrite -q
 "$tomos" convert simulated.h5 noise.npy -q
 "$tomos" center noise.npy $cone --quantity integrals --arc 360 --fit >out 2>err

@@ -270,7 +270,7 @@ static void test_rejected_steps(void **state)
 		"step 'a-step-with-a-name-longer-than-any-other' is not known");
 	bad = o, bad.steps = "log,zingers", bad.zingers = "both", bad.quantity = "transmission";
 	NO(tomos_prepare(&a, NULL, &bad, &a, NULL, NULL),
-		"steps: step 'zingers' is for transmission, but has line integrals");
+		"step 'zingers' is for transmission, but the data are line integrals there");
 	bad = o, bad.quantity = "counts";
 	NO(tomos_prepare(&a, NULL, &bad, &a, NULL, NULL), "there are no flats");
 	bad.quantity = "volts";

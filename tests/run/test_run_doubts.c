@@ -83,6 +83,33 @@ static void black_views_are_bad(void **state)
 	assert_same_file(w.output, named.output);
 }
 
+static void put_counts(const char *name)
+{
+	hid_t file = H5Fopen(at(name), H5F_ACC_RDWR, H5P_DEFAULT);
+	hid_t data = H5Dopen2(file, "exchange/data", H5P_DEFAULT);
+	assert_true(H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, counts) >= 0);
+	H5Dclose(data);
+	H5Fclose(file);
+}
+
+/* Of line integrals, views without a finite value. */
+static void views_of_nan_are_bad(void **state)
+{
+	Work w;
+	(void)state;
+	write_counts("nan.h5", 1, 40);
+	work_init(&w, "zero.npy");
+	w.prep.quantity = "integrals";
+	says_no(run_scan(&w, "nan.h5"), "finite value:");
+	for (int64_t i = 30 * ROWS * COLUMNS; i < 31 * ROWS * COLUMNS; i++)
+		counts[i] = NAN;
+	put_counts("nan.h5");
+	work_init(&w, "nan.npy");
+	w.prep.quantity = "integrals";
+	says(run_scan(&w, "nan.h5"), "1 view has no finite value: 30 (");
+	assert_int_equal(w.report.prep.views, 1);
+}
+
 /* A plate wider than the detector: the more of it a view looks through, the darker it is. */
 static void write_plate(const char *name)
 {
@@ -91,11 +118,7 @@ static void write_plate(const char *name)
 		double angle = M_PI * (double)(i / (ROWS * COLUMNS)) / VIEWS;
 		counts[i] = (float)(1000 * exp(-0.5 / fmax(fabs(sin(angle - 1)), 1e-3)));
 	}
-	hid_t file = H5Fopen(at(name), H5F_ACC_RDWR, H5P_DEFAULT);
-	hid_t data = H5Dopen2(file, "exchange/data", H5P_DEFAULT);
-	assert_true(H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, counts) >= 0);
-	H5Dclose(data);
-	H5Fclose(file);
+	put_counts(name);
 }
 
 static void other_views_stay(void **state)
@@ -176,6 +199,24 @@ static void numbers_that_are_no_integrals(void **state)
 			     : "look like counts; give the option 'flats', or the option 'i0'");
 		says_no(said, "wider than the detector");
 		says_no(said, "same value");
+	}
+}
+
+static void numbers_of_another_type(void **state)
+{
+	double axis = AXIS;
+	Work w;
+	(void)state;
+	ball_integrals(integrals);
+	for (int i = 0; i < 2; i++) {
+		write_views("type.npy", integrals, VIEWS);
+		work_init(&w, "type_volume.npy");
+		w.scan.arc = M_PI;
+		w.scan.axis = &axis;
+		w.scan.axis_count = 1;
+		(i ? says : says_no)(run_scan(&w, "type.npy"), "may be of another type");
+		for (int64_t k = 0; k < COUNT_ALL; k++)
+			integrals[k] *= 1e30F;
 	}
 }
 
@@ -325,8 +366,9 @@ static void short_arcs_are_degrees(void **state)
 }
 
 #define TESTS(T) \
-	T(black_views_are_bad), T(other_views_stay), T(flats_that_do_not_fit), \
-		T(wide_objects_with_a_bad_view), T(numbers_that_are_no_integrals), \
+	T(black_views_are_bad), T(views_of_nan_are_bad), T(other_views_stay), \
+		T(flats_that_do_not_fit), T(wide_objects_with_a_bad_view), \
+		T(numbers_that_are_no_integrals), T(numbers_of_another_type), \
 		T(mixtures_are_not_corrected), T(cylinders_are_no_frames), \
 		T(single_pixels_are_dead), T(noise_is_no_object), T(empty_beams_have_no_axis), \
 		T(found_axes_have_a_word), T(short_arcs_are_degrees)

@@ -56,6 +56,7 @@ static void put_pca(double sector)
 
 static void test_phoenix(void **state)
 {
+	tomos_scan *scan;
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		Lab lab = offset_lab(i ? -2 : 2, i ? 1.5 : -1, 50000);
@@ -70,6 +71,10 @@ static void test_phoenix(void **state)
 	assert_rejected(at("gear.pca"), "[Geometry]\nFDD = x\nFOD = 2\n", "'FDD' is 'x'");
 	assert_rejected(at("gear.pca"), "[General]\nVersion-pca=2\n[Geometry]\nFDD=5\n",
 		"does not have 'FOD'");
+	put_pca(360);
+	put_words(at("gear_0003.tif"), "damaged");
+	assert_int_equal(tomos_scan_open(&scan, at("gear.pca"), NULL), TOMOS_BAD_FILE);
+	assert_says("gear_0003.tif");
 }
 
 /* Views are named after the .pca file: a copy of another name would look for others. */

@@ -68,11 +68,30 @@ static void test_shifts(void **state)
 	tomos_scan_info info = {.bytes = sizeof info};
 	assert_ok(tomos_scan_describe(scan, &info));
 	assert_non_null(strstr(info.read, "note      which way columns run is not documented"));
+	assert_non_null(strstr(info.read, "note      shifts of views are taken to the right"));
 	tomos_scan_close(scan);
 	put_words(at("bone_TS.crv"), "a\nb\nc\nd\ne\n1 2\n");
 	assert_int_equal(tomos_scan_open(&scan, at("bone.log"), NULL), TOMOS_BAD_FILE);
 	assert_says("has 1 shifts for 180 views");
 	unlink(at("bone_TS.crv"));
+}
+
+/* Of a scan that was renamed, or whose names are in Latin-1 on this disk as well. */
+static void test_names(void **state)
+{
+	Lab lab = skyscan_lab(2, 23.5, 0);
+	float *counts = lab_counts(&lab);
+	char from[512];
+	(void)state;
+	for (int64_t i = 0; i < lab.views * lab.rows * lab.columns; i++)
+		counts[i] = fminf(counts[i], 65535);
+	mkdir(at("other"), 0700);
+	put_tiffs(&lab, counts, "other/caf\xe9", 4, 0);
+	free(counts);
+	put_log("CW", 23.5, "");
+	snprintf(from, sizeof from, "%s", at("bone.log"));
+	assert_int_equal(rename(from, at("other/caf\xe9.log")), 0);
+	assert_object_at(at("other/caf\xe9.log"), NULL, 0);
 }
 
 /* Nine of all views, as a matrix of two rows, or of its four numbers and the shifts. */
@@ -137,6 +156,25 @@ static void test_transforms(void **state)
 	unlink(at("bone_2DTransform.csv"));
 }
 
+/* Shifts of rows that are given leave those of columns as the file says. */
+static void one_shift_given(const tomos_scan_options *o)
+{
+	double x[LAB_VIEWS], y[LAB_VIEWS];
+	tomos_prep_options prep = tomos_prep_defaults();
+	const tomos_job job = {
+		.bytes = sizeof job, .scan = at("bone.log"), .geometry = o, .prep = &prep};
+	tomos_scan *scan;
+	tomos_prepared *p;
+	assert_ok(tomos_scan_open(&scan, job.scan, NULL));
+	assert_ok(tomos_scan_shifts(scan, x, y));
+	tomos_scan_close(scan);
+	prep.shift_y = y;
+	prep.shift_y_count = LAB_VIEWS;
+	assert_ok(tomos_prepared_open(&p, &job, NULL));
+	assert_volume(p, 0.005);
+	tomos_prepared_close(p);
+}
+
 /* Views displaced by control points, both signs, both directions: the object is as it was. */
 static void test_displaced(void **state)
 {
@@ -174,8 +212,41 @@ static void test_displaced(void **state)
 		tomos_prepared *p = lab_open(at("bone.log"), NULL, &o);
 		assert_volume(p, 0.005);
 		tomos_prepared_close(p);
+		one_shift_given(&o);
 	}
 	unlink(at("bone_2DTransform.csv"));
+}
+
+static void take_direction(void *user, tomos_level level, const char *line)
+{
+	(void)level;
+	if (strstr(line, "does not say in which direction"))
+		++*(int *)user;
+}
+
+/* Where no ray is measured from both sides, neither axis nor direction is found. */
+static void test_no_direction(void **state)
+{
+	tomos_scan_options o = tomos_scan_defaults();
+	int said = 0;
+	Lab lab = skyscan_lab(2, 23.5, 0);
+	tomos_prepared *p;
+	(void)state;
+	free(put_views(&lab));
+	put_log("CC", 23.5, "");
+	const tomos_job job = {.bytes = sizeof job,
+		.scan = at("bone.log"),
+		.geometry = &o,
+		.say = take_direction,
+		.user = &said};
+	o.pixel = 0;
+	o.replace_angles = 1;
+	for (int i = 0; i < 2; i++) {
+		o.arc = i ? 2 * M_PI : 0.5 * M_PI;
+		assert_ok(tomos_prepared_open(&p, &job, NULL));
+		tomos_prepared_close(p);
+		assert_int_equal(said, 1);
+	}
 }
 
 static void test_rejections(void **state)
@@ -194,6 +265,6 @@ static void test_rejections(void **state)
 }
 
 #define TESTS(T) \
-	T(test_directions), T(test_shifts), T(test_transforms), T(test_displaced), \
-		T(test_rejections)
+	T(test_directions), T(test_shifts), T(test_names), T(test_transforms), T(test_displaced), \
+		T(test_no_direction), T(test_rejections)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

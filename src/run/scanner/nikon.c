@@ -76,7 +76,8 @@ static tomos_status open_views(tomos_scan *scan, const Keys *k, int64_t views)
 		&below, "%s%s%s", folder, inner ? inner : "", inner && inner[0] ? "/" : ""));
 	TRY_OR_DONE(mem_printf(
 		&prefix, "%s%s", name ? name : "", separator && separator[0] ? separator : "_"));
-	status = numbered_tiffs(scan, io_is_directory(below) ? below : folder, prefix, views, NULL);
+	status = numbered_tiffs(scan, io_is_directory(below) ? below : folder,
+		(const char *[2]){prefix}, views, NULL);
 done:
 	mem_free(prefix);
 	mem_free(below);
@@ -116,7 +117,9 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 			"ObjectOffsetX or ObjectRoll says the axis"));
 	if (n.offset[1] != 0)
 		TRY(scan_note(scan, "note",
-			"DetectorOffsetY is %g mm, taken as downwards; its sign is not documented",
+			"DetectorOffsetY is %g mm, taken as downwards; its sign is not documented: "
+			"'tomos center --fit' finds the row of the midplane, the option 'axis-row' "
+			"sets it",
 			n.offset[1]));
 	return TOMOS_OK;
 }

@@ -36,19 +36,15 @@ static tomos_status open_views(tomos_scan *scan, const Phoenix *p)
 {
 	const TypedScan typed = {p->source_object, p->source_detector, {p->pixel[0], p->pixel[1]},
 		p->sector / (double)p->views, p->white};
-	char *folder, *prefix;
-	TRY(folder_of(&folder, scan->path));
-	const char *name = scan->path + strlen(folder), *dot = strrchr(name, '.');
-	int length = dot ? (int)(dot - name) : (int)strlen(name);
-	tomos_status status = mem_printf(&prefix, "%.*s_", length, name);
-	if (status == TOMOS_OK) {
-		status = numbered_tiffs(scan, folder, prefix, p->views, &typed);
-		if (status == TOMOS_BAD_FILE && !scan->sets[TOMOS_VIEWS].file) {
-			prefix[length] = 0;
-			status = numbered_tiffs(scan, folder, prefix, p->views, &typed);
-		}
-		mem_free(prefix);
-	}
+	char *folder = NULL, *line = NULL, *plain = NULL;
+	tomos_status status;
+	TRY_OR_DONE(folder_of(&folder, scan->path));
+	TRY_OR_DONE(stem_of(&line, scan->path, "_"));
+	TRY_OR_DONE(stem_of(&plain, scan->path, ""));
+	status = numbered_tiffs(scan, folder, (const char *[2]){line, plain}, p->views, &typed);
+done:
+	mem_free(plain);
+	mem_free(line);
 	mem_free(folder);
 	return status;
 }

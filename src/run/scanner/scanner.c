@@ -155,6 +155,13 @@ tomos_status folder_of(char **folder, const char *path)
 	return mem_printf(folder, "%.*s", slash ? (int)(slash - path + 1) : 0, path);
 }
 
+tomos_status stem_of(char **stem, const char *path, const char *more)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *dot = strrchr(name, '.');
+	return mem_printf(stem, "%.*s%s", dot ? (int)(dot - name) : (int)strlen(name), name, more);
+}
+
 /* The digits of "<prefix>0001.tif", in a name that has nothing else; 0: it is another name. */
 static size_t digits_of(const char *name, const char *prefix)
 {
@@ -264,17 +271,25 @@ static tomos_status too_few(const tomos_scan *scan, int64_t views, const char *f
 		scan->path, (long long)views, (long long)set->count, names, which);
 }
 
-tomos_status numbered_tiffs(tomos_scan *scan, const char *folder, const char *prefix, int64_t views,
-	const TypedScan *typed)
+tomos_status numbered_tiffs(tomos_scan *scan, const char *folder, const char *prefixes[2],
+	int64_t views, const TypedScan *typed)
 {
 	FrameSet *set = &scan->sets[TOMOS_VIEWS];
+	const char *first = prefixes[0];
 	char *pattern;
-	TRY(find_pattern(&pattern, scan, folder, prefix, typed));
-	tomos_status status = frames_open(set, pattern, "", "");
+	tomos_status status = find_pattern(&pattern, scan, folder, first, typed);
+	if (status == TOMOS_BAD_FILE && prefixes[1]) {
+		prefixes[0] = prefixes[1];
+		status = find_pattern(&pattern, scan, folder, prefixes[0], typed);
+		if (status == TOMOS_BAD_FILE) /* the message names the first one */
+			status = find_pattern(&pattern, scan, folder, first, typed);
+	}
+	TRY(status);
+	status = frames_open(set, pattern, "", "");
 	mem_free(pattern);
 	TRY(status);
 	if (set->count < views)
-		return too_few(scan, views, folder, prefix, typed);
+		return too_few(scan, views, folder, prefixes[0], typed);
 	scan->rows = set->file->shape[1];
 	scan->columns = set->file->shape[2];
 	return first_frames(scan, views);

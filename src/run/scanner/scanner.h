@@ -49,17 +49,21 @@ tomos_status folder_of(char **folder, const char *path);
 /* Notes that nothing says which way columns run, and with it which of two mirror images the volume
  * is. */
 tomos_status scan_mirrored(tomos_scan *scan);
+/* The name of a path without folder and ending, followed by `more`: to be freed. */
+tomos_status stem_of(char **stem, const char *path, const char *more);
+
 /* What to type for a scan without its file. */
 typedef struct {
 	double source_axis, source_detector, pixel[2]; /* mm */
 	double step, white;                            /* degrees; counts, 0: not known */
 } TypedScan;
 
-/* Numbered TIFF files "<prefix>0001.tif" of a folder, the first `views` of them. typed: for files
- * that are named after the scanner's file; NULL: that file says their name, and the steps, so that
- * a copy of it can say others. */
-tomos_status numbered_tiffs(tomos_scan *scan, const char *folder, const char *prefix, int64_t views,
-	const TypedScan *typed);
+/* Numbered TIFF files "<prefix>0001.tif" of a folder, the first `views` of them; of two prefixes
+ * (the second may be NULL) the first one that there are files of, which is prefixes[0] then. typed:
+ * for files that are named after the scanner's file; NULL: that file says their name, and the
+ * steps, so that a copy of it can say others. */
+tomos_status numbered_tiffs(tomos_scan *scan, const char *folder, const char *prefixes[2],
+	int64_t views, const TypedScan *typed);
 /* Rejects frames of another size than the scanner's file says. */
 tomos_status scan_size(const tomos_scan *scan, int64_t rows, int64_t columns);
 

@@ -3,7 +3,9 @@
  * The size of a pixel is that of "Image Pixel Size", which is at the object and includes binning,
  * times the magnification. "Rotation Direction" is that of the stage, CC anticlockwise; which way
  * columns run is not documented, so that the direction is left open. Connected scans, "name~00",
- * are scans of their own. Shifts of views are in a file of their own, of all views or of some.
+ * are scans of their own. Where no views have the prefix that the file says, in another encoding or
+ * since all were renamed, they have its own name. Shifts of views are in a file of their own, of
+ * all views or of some.
  */
 #include "run/scanner/scanner.h"
 #include <stdlib.h>
@@ -87,8 +89,7 @@ static tomos_status parse_shifts(tomos_scan *scan, char *text, const char *path)
 	if (view < views)
 		return fail(TOMOS_BAD_FILE, "'%s' has %lld shifts for %lld views", path,
 			(long long)view, (long long)views);
-	return scan_note(scan, "shifts",
-		"from '%s', to the right and downwards; the signs are not documented", path);
+	return scan_note(scan, "shifts", "from '%s'", path);
 }
 
 /* ---- transforms of views -------------------------------------------------------------------- */
@@ -219,10 +220,8 @@ static tomos_status parse_transforms(tomos_scan *scan, char *text, const char *p
 			path, bend);
 	} else {
 		TRY_OR_DONE(interpolate(scan, list, count, order));
-		status = scan_note(scan, "shifts",
-			"from %lld control points of '%s', to the right and downwards; the signs "
-			"are not documented",
-			(long long)count, path);
+		status = scan_note(
+			scan, "shifts", "from %lld control points of '%s'", (long long)count, path);
 	}
 done:
 	mem_free(list);
@@ -282,15 +281,27 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 {
 	SkyScan s;
 	const char *prefix = keys_text(k, acquisition, "Filename Prefix");
-	char *folder = NULL;
+	char *folder = NULL, *stem = NULL;
 	tomos_status status;
 	TRY(read_keys(k, &s));
 	TRY_OR_DONE(folder_of(&folder, scan->path));
-	TRY_OR_DONE(numbered_tiffs(scan, folder, prefix ? prefix : "", s.views, NULL));
+	TRY_OR_DONE(stem_of(&stem, scan->path, ""));
+	const char *prefixes[2] = {prefix ? prefix : "", stem};
+	TRY_OR_DONE(numbered_tiffs(scan, folder, prefixes, s.views, NULL));
+	if (prefixes[0] == stem)
+		TRY_OR_DONE(scan_note(scan, "note",
+			"there are no views '%s%s'; those named as '%s' are read", folder,
+			prefix ? prefix : "", scan->path));
 	TRY_OR_DONE(scan_size(scan, s.rows, s.columns));
 	TRY_OR_DONE(take_geometry(scan, &s));
-	status = read_shifts(scan, folder, prefix ? prefix : "");
+	TRY_OR_DONE(read_shifts(scan, folder, prefixes[0]));
+	if (scan->shifts[0])
+		status = scan_note(scan, "note",
+			"shifts of views are taken to the right and downwards; their signs are not "
+			"documented: if slices are blurred, compare with the option 'shift-x' and "
+			"the option 'shift-y' of the opposite values");
 done:
+	mem_free(stem);
 	mem_free(folder);
 	return status;
 }
