@@ -12,6 +12,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include "base/vector3.h"
 #include "prep/plane_lines.h"
@@ -22,12 +23,13 @@ enum { LEAST_VIEWS = 8, COMPARED = 16 }; /* views that a view is compared with, 
 #define LEAST_APART (110 * M_PI / 180)
 #define MOST_APART (168 * M_PI / 180)
 enum { MANY_VIEWS = 100 }; /* of fewer, too few are: a slant was off by 11 standard errors */
-#define APART_STEP 1.5     /* pixels from plane to plane */
+#define APART_STEP 2       /* pixels from plane to plane */
 /* Weights of neighbouring planes of two views, which are averaged: a Gaussian of 2 pixels. Unlike
  * blur on the detectors, which is wider for parts of the object near the source, it is the same for
  * both views. */
 enum { BESIDE = 3 };
-static const float beside_weights[BESIDE + 1] = {1, 0.7548F, 0.3247F, 0.0796F};
+static const float beside_weights[BESIDE + 1] = {0.3991F, 0.2420F, 0.0540F, 0.0044F};
+static const float alone[] = {1};
 /* A pair counts in the blocks of both views, and the noise of a view is in all of its pairs: the
  * scatter between blocks has half of it. */
 enum { SHARE = 4 };
@@ -63,12 +65,24 @@ static void detector_moves(const Orbit *o, const double pose[POSE_COUNT], int va
 
 /* ---- planes ---------------------------------------------------------------------------------- */
 
+/* Differences of views LEAST_APART to MOST_APART from each other are sorted by how fast they vary from
+ * plane to plane, an octave each, and by the angle between the two views; each group counts as much
+ * as its mean square says. Those of any views count alike. */
+enum { BANDS = 5, ANGLES = 4, GROUPS = BANDS * ANGLES };
+
+typedef struct {
+	Normal blocks[GROUPS][NORMAL_BLOCKS];
+	double count[GROUPS];   /* of differences */
+	double squares, energy; /* of the planes as they are */
+} ViewSums;
+
 typedef struct {
 	const Lines *lines;
 	unsigned free;
+	bool keep;                       /* also a slant that is not determined */
 	bool apart;                      /* only views LEAST_APART to MOST_APART from each other */
 	Detector moves[POSE_COUNT + 1];  /* derivatives by the values of the pose; the last is 0 */
-	Normal (*blocks)[NORMAL_BLOCKS]; /* [view]: summed in this order */
+	ViewSums *sums;                  /* [view]: added in this order */
 } Planes;
 
 static void mul3(const double m[3][3], const double v[3], double out[3])
@@ -206,55 +220,87 @@ static void add_sample(const Planes *p, const Sample *s, Normal *at)
 	}
 }
 
+/* What the derivatives of the difference of two views in a plane are from. */
+typedef struct {
+	Trace trace[2];
+	LinePlace place[2];
+	double change[2][CHANGES];
+} PlaneSides;
+
 /* False: it is beyond a detector, as are those further away. */
-static bool take_plane(
-	const Planes *p, const int64_t views[2], double tilt, double across, Sample *s)
+static bool take_values(const Planes *p, const int64_t views[2], double tilt, double across,
+	PlaneSides *sides, Sample *s)
 {
 	const Lines *l = p->lines;
-	const double *angles = l->coarse->orbit.angles;
-	double normal[2][3], value, change[2][CHANGES], beside[2][CHANGES];
-	Trace trace[2];
-	LinePlace place;
+	double normal[2][3], value;
 	s->value[1] = NAN;
 	for (int k = 0; k < 2; k++) {
-		normal_at(l->sense * angles[views[k]], tilt, across, normal);
-		trace_of(p, normal[0], normal[1], &trace[k]);
-		LineState found = line_place(l, trace[k].angle, trace[k].offset, &place);
+		Trace *trace = &sides->trace[k];
+		normal_at(l->sense * l->coarse->orbit.angles[views[k]], tilt, across, normal);
+		trace_of(p, normal[0], normal[1], trace);
+		LineState found = line_place(l, trace->angle, trace->offset, &sides->place[k]);
 		if (found == LINE_MEASURED)
-			found = plane_in(p, &trace[k], &place, views[k], &value, change[k]);
-		if (found == LINE_MEASURED)
-			found = plane_beside(p, &trace[k], &place, views[k], beside[k]);
+			found = plane_in(
+				p, trace, &sides->place[k], views[k], &value, sides->change[k]);
 		if (found != LINE_MEASURED)
 			return found == LINE_CUT;
 		s->value[k] = (float)value;
 	}
+	return true;
+}
+
+/* Likewise. */
+static bool take_plane(
+	const Planes *p, const int64_t views[2], double tilt, double across, Sample *s)
+{
+	PlaneSides at;
+	double beside[2][CHANGES];
+	if (!take_values(p, views, tilt, across, &at, s))
+		return false;
+	if (isnan(s->value[1]))
+		return true;
+	if (s->value[0] == 0 && s->value[1] == 0) { /* air */
+		memset(s, 0, sizeof *s);
+		return true;
+	}
+	for (int k = 0; k < 2; k++) {
+		LineState found = plane_beside(p, &at.trace[k], &at.place[k], views[k], beside[k]);
+		if (found != LINE_MEASURED) {
+			s->value[1] = NAN;
+			return found == LINE_CUT;
+		}
+	}
 	for (int a = 0; a < POSE_COUNT; a++) {
-		double c = tilt_for(p, trace, a);
-		s->by[0][a] = (float)(change[0][a] - change[1][a] +
-				      c * (change[0][BY_TILT] - change[1][BY_TILT]));
+		double c = tilt_for(p, at.trace, a);
+		s->by[0][a] = (float)(at.change[0][a] - at.change[1][a] +
+				      c * (at.change[0][BY_TILT] - at.change[1][BY_TILT]));
 		s->by[1][a] = (float)(beside[0][a] - beside[1][a] +
 				      c * (beside[0][BY_TILT] - beside[1][BY_TILT]));
 	}
 	return true;
 }
 
-/* The average of a plane and `aside` of those on either side; false: one of them is cut. */
-static bool average_planes(const Sample *middle, int aside, Sample *out)
+/* The sum of 2 aside + 1 neighbours, with these weights. */
+static void weighted_sum(const Sample *middle, int aside, const float *weights, Sample *out)
 {
 	enum { FLOATS = sizeof(Sample) / sizeof(float) };
-	float sum = 0, *to = (float *)out;
+	float *to = (float *)out;
 	memset(out, 0, sizeof *out);
 	for (int k = -aside; k <= aside; k++) {
-		const float *from = (const float *)&middle[k], w = beside_weights[abs(k)];
-		if (isnan(middle[k].value[1])) /* the value that is taken last */
-			return false;
-		sum += w;
+		const float *from = (const float *)&middle[k], w = weights[abs(k)];
 		for (int i = 0; i < FLOATS; i++)
 			to[i] += w * from[i];
 	}
-	for (int i = 0; i < FLOATS; i++)
-		to[i] /= sum;
-	return true;
+}
+
+static Sample minus(const Sample *a, const Sample *b)
+{
+	Sample out;
+	const float *x = (const float *)a, *y = (const float *)b;
+	float *to = (float *)&out;
+	for (size_t i = 0; i < sizeof out / sizeof(float); i++)
+		to[i] = x[i] - y[i];
+	return out;
 }
 
 /* Planes that may be in the scratch of a thread: lines of a detector, and twice as many. */
@@ -289,26 +335,84 @@ static void take_pair(const Planes *p, const int64_t views[2], Sample *planes, i
 	}
 }
 
-static void add_pair(const Planes *p, int64_t i, int64_t j, Sample *planes, Normal *blocks)
+static bool is_measured(const Sample *s)
 {
-	int64_t views = p->lines->coarse->orbit.views, range[2];
-	int aside = p->apart ? BESIDE : 0;
-	Normal *const at[2] = {
-		&blocks[i * NORMAL_BLOCKS / views], &blocks[j * NORMAL_BLOCKS / views]};
-	Sample average;
+	return !isnan(s->value[1]); /* the value that is taken last */
+}
+
+/* Sums over the bands of `count` planes; other: scratch for as many. */
+static void add_bands(
+	const Planes *p, Sample *planes, Sample *other, int64_t count, Normal *sums, double *counts)
+{
+	static const float smooth[] = {0.375F, 0.25F, 0.0625F};
+	int last_band = p->apart ? BANDS - 1 : 0;
+	for (int band = 0; band < last_band; band++) {
+		int64_t next = 0;
+		for (int64_t k = 2; k < count - 2; k++) {
+			Sample slow, fast;
+			weighted_sum(&planes[k], 2, smooth, &slow);
+			if (k % 2 == 0)
+				other[next++] = slow;
+			if (!is_measured(&slow))
+				continue;
+			fast = minus(&planes[k], &slow);
+			add_sample(p, &fast, &sums[band]);
+			counts[band]++;
+		}
+		Sample *last = planes;
+		planes = other;
+		other = last;
+		count = next;
+	}
+	for (int64_t k = 0; k < count; k++)
+		if (is_measured(&planes[k])) {
+			add_sample(p, &planes[k], &sums[last_band]);
+			counts[last_band]++;
+		}
+}
+
+static double apart_of(const Planes *p, int64_t i, int64_t j)
+{
+	const double *angles = p->lines->coarse->orbit.angles;
+	return fabs(remainder(angles[j] - angles[i], 2 * M_PI));
+}
+
+/* The first of the groups of two views. */
+static int group_of(const Planes *p, double apart)
+{
+	double low = p->apart ? LEAST_APART : 0, high = p->apart ? MOST_APART : M_PI;
+	int at = (int)(ANGLES * (apart - low) / (high - low));
+	return BANDS * (at < 0 ? 0 : at >= ANGLES ? ANGLES - 1 : at);
+}
+
+static void add_pair(const Planes *p, int64_t i, int64_t j, Sample *planes, ViewSums *sums)
+{
+	int64_t views = p->lines->coarse->orbit.views, range[2], count = 0;
+	int aside = p->apart ? BESIDE : 0, group = group_of(p, apart_of(p, i, j));
+	Sample *average = planes + most_planes(&p->lines->coarse->orbit);
+	Normal pair[BANDS];
+	memset(pair, 0, sizeof pair);
 	take_pair(p, (const int64_t[]){i, j}, planes, range);
-	for (int64_t k = range[0] + aside; k < range[1] - aside; k++) {
-		if (!average_planes(&planes[k], aside, &average))
+	for (int64_t k = range[0] + aside; k < range[1] - aside; k++, count++) {
+		Sample *at = &average[count];
+		weighted_sum(&planes[k], aside, aside > 0 ? beside_weights : alone, at);
+		if (!is_measured(at))
 			continue;
-		add_sample(p, &average, at[0]);
-		add_sample(p, &average, at[1]);
+		double left = (double)at->value[0] - (double)at->value[1];
+		sums->squares += left * left;
+		sums->energy += (double)at->value[0] * (double)at->value[0] +
+				(double)at->value[1] * (double)at->value[1];
+	}
+	add_bands(p, average, planes, count, pair, &sums->count[group]);
+	for (int band = 0; band < BANDS; band++) {
+		normal_add(&sums->blocks[group + band][i * NORMAL_BLOCKS / views], &pair[band]);
+		normal_add(&sums->blocks[group + band][j * NORMAL_BLOCKS / views], &pair[band]);
 	}
 }
 
 static bool is_compared(const Planes *p, int64_t i, int64_t j)
 {
-	const double *angles = p->lines->coarse->orbit.angles;
-	double apart = fabs(remainder(angles[j] - angles[i], 2 * M_PI));
+	double apart = apart_of(p, i, j);
 	return !p->apart || (apart > LEAST_APART && apart < MOST_APART);
 }
 
@@ -317,18 +421,41 @@ static void take_planes(const void *user, int64_t view, float *scratch)
 	const Planes *p = user;
 	int64_t views = p->lines->coarse->orbit.views;
 	int64_t stride = p->apart ? 1 : max64(views / COMPARED, 1);
-	memset(p->blocks[view], 0, sizeof p->blocks[view]);
+	memset(&p->sums[view], 0, sizeof p->sums[view]);
 	for (int64_t j = view + stride; j < views; j += stride)
 		if (is_compared(p, view, j))
-			add_pair(p, view, j, (Sample *)scratch, p->blocks[view]);
+			add_pair(p, view, j, (Sample *)scratch, &p->sums[view]);
+}
+
+static void add_weighted(const Normal *part, double weight, Normal *sum)
+{
+	for (int i = 0; i < NORMAL_MOST; i++) {
+		sum->g[i] += weight * part->g[i];
+		for (int j = 0; j < NORMAL_MOST; j++)
+			sum->h[i][j] += weight * part->h[i][j];
+	}
 }
 
 static void sum_blocks(const Planes *p, Normal out[NORMAL_BLOCKS])
 {
+	int64_t views = p->lines->coarse->orbit.views;
 	memset(out, 0, NORMAL_BLOCKS * sizeof *out);
-	for (int64_t v = 0; v < p->lines->coarse->orbit.views; v++)
-		for (int b = 0; b < NORMAL_BLOCKS; b++)
-			normal_add(&out[b], &p->blocks[v][b]);
+	for (int g = 0; g < GROUPS; g++) {
+		double squares = 0, count = 0;
+		for (int64_t v = 0; v < views; v++) {
+			count += p->sums[v].count[g];
+			for (int b = 0; b < NORMAL_BLOCKS; b++)
+				squares += 0.5 * p->sums[v].blocks[g][b].squares;
+		}
+		double weight = !p->apart ? 1 : squares > 0 ? count / squares : 0;
+		for (int64_t v = 0; v < views && count > 0; v++)
+			for (int b = 0; b < NORMAL_BLOCKS; b++)
+				add_weighted(&p->sums[v].blocks[g][b], weight, &out[b]);
+	}
+	for (int64_t v = 0; v < views; v++) {
+		out[0].squares += p->sums[v].squares;
+		out[0].energy += p->sums[v].energy;
+	}
 }
 
 static tomos_status take_step(Planes *p, const double pose[POSE_COUNT], PoseStep *result)
@@ -337,19 +464,26 @@ static tomos_status take_step(Planes *p, const double pose[POSE_COUNT], PoseStep
 	Normal blocks[NORMAL_BLOCKS];
 	for (int k = 0; k < POSE_COUNT; k++)
 		detector_moves(o, pose, k, &p->moves[k]);
-	int64_t floats = most_planes(o) * (int64_t)(sizeof(Sample) / sizeof(float));
+	int64_t floats = 2 * most_planes(o) * (int64_t)(sizeof(Sample) / sizeof(float));
 	TRY(pieces_each(o->views, floats, take_planes, p));
 	sum_blocks(p, blocks);
 	unsigned free = p->free, slant = free & 1u << POSE_SLANT;
 	result->solved = normal_solve(blocks, free, result->step, result->covariance);
 	double variance = SHARE * result->covariance[POSE_SLANT][POSE_SLANT];
-	if (slant && !(result->solved && variance < LOOSE_SLANT * LOOSE_SLANT))
+	bool loose = !(result->solved && variance < LOOSE_SLANT * LOOSE_SLANT);
+	if (slant && loose && !p->keep)
 		result->solved =
 			normal_solve(blocks, free & ~slant, result->step, result->covariance);
 	for (int i = 0; i < NORMAL_MOST; i++)
 		for (int j = 0; j < NORMAL_MOST; j++)
 			result->covariance[i][j] *= SHARE;
 	result->residual = normal_residual(blocks);
+	if (getenv("TOMOS_DEV")) {
+		printf("   n %d free %2u apart %d res %.4f solved %d:", (int)o->columns, free, p->apart, result->residual, result->solved);
+		for (int k = 0; k < 6; k++)
+			printf(" %.4f(%.4f)", result->step[k], sqrt(result->covariance[k][k]));
+		printf("\n");
+	}
 	return TOMOS_OK;
 }
 
@@ -359,14 +493,17 @@ tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool 
 	const Orbit *o = &c->orbit;
 	Lines l = {.sense = reversed ? -o->mirror : o->mirror};
 	bool half = o->views >= MANY_VIEWS && o->angles[o->views - 1] - o->angles[0] > M_PI - 1e-6;
-	Planes p = {.lines = &l, .free = free, .apart = half && free >> POSE_SLANT & 1};
+	Planes p = {.lines = &l,
+		.free = free & POSE_ALL,
+		.keep = free & POSE_KEEP,
+		.apart = half && free >> POSE_SLANT & 1};
 	tomos_status status;
 	*result = (PoseStep){.solved = false};
 	if (o->views < LEAST_VIEWS)
 		return TOMOS_OK;
 	detector_at(o, pose, &l.detector);
 	TRY_OR_DONE(lines_take(&l, c));
-	TRY_OR_DONE(mem_alloc(&p.blocks, o->views, sizeof *p.blocks, "sums over planes"));
+	TRY_OR_DONE(mem_alloc(&p.sums, o->views, sizeof *p.sums, "sums over planes"));
 	TRY_OR_DONE(take_step(&p, pose, result));
 	if (p.apart && !(result->covariance[POSE_SLANT][POSE_SLANT] > 0)) {
 		p.apart = false; /* of wide objects, nearer views may have more planes that count */
@@ -374,6 +511,6 @@ tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool 
 	}
 done:
 	lines_free(&l);
-	mem_free(p.blocks);
+	mem_free(p.sums);
 	return status;
 }
