@@ -12,10 +12,10 @@
  */
 #include <math.h>
 #include <stdlib.h>
-#include <stdio.h>
 #include <string.h>
 #include "base/vector3.h"
 #include "prep/plane_lines.h"
+#include "prep/plane_sums.h"
 
 enum { LEAST_VIEWS = 8, COMPARED = 16 }; /* views that a view is compared with, at most */
 /* Views this far apart, in radians, show the slant: planes of nearer ones hardly depend on it, and
@@ -29,7 +29,6 @@ enum { MANY_VIEWS = 100 }; /* of fewer, too few are: a slant was off by 11 stand
  * both views. */
 enum { BESIDE = 3 };
 static const float beside_weights[BESIDE + 1] = {0.3991F, 0.2420F, 0.0540F, 0.0044F};
-static const float alone[] = {1};
 /* A pair counts in the blocks of both views, and the noise of a view is in all of its pairs: the
  * scatter between blocks has half of it. */
 enum { SHARE = 4 };
@@ -65,24 +64,13 @@ static void detector_moves(const Orbit *o, const double pose[POSE_COUNT], int va
 
 /* ---- planes ---------------------------------------------------------------------------------- */
 
-/* Differences of views LEAST_APART to MOST_APART from each other are sorted by how fast they vary from
- * plane to plane, an octave each, and by the angle between the two views; each group counts as much
- * as its mean square says. Those of any views count alike. */
-enum { BANDS = 5, ANGLES = 4, GROUPS = BANDS * ANGLES };
-
-typedef struct {
-	Normal blocks[GROUPS][NORMAL_BLOCKS];
-	double count[GROUPS];   /* of differences */
-	double squares, energy; /* of the planes as they are */
-} ViewSums;
-
 typedef struct {
 	const Lines *lines;
 	unsigned free;
-	bool keep;                       /* also a slant that is not determined */
-	bool apart;                      /* only views LEAST_APART to MOST_APART from each other */
-	Detector moves[POSE_COUNT + 1];  /* derivatives by the values of the pose; the last is 0 */
-	ViewSums *sums;                  /* [view]: added in this order */
+	bool keep;                      /* also a slant that is not determined */
+	bool apart;                     /* only views LEAST_APART to MOST_APART from each other */
+	Detector moves[POSE_COUNT + 1]; /* derivatives by the values of the pose; the last is 0 */
+	PlaneSums *sums;                /* [view]: added in this order */
 } Planes;
 
 static void mul3(const double m[3][3], const double v[3], double out[3])
@@ -196,30 +184,6 @@ static double tilt_for(const Planes *p, const Trace t[2], int change)
 	return own > 0 ? -both / own : 0;
 }
 
-/* A plane in two views: its value in each, the second one NAN where a line is cut, and how their
- * difference changes with the pose, from the views themselves and from those beside them. */
-typedef struct {
-	float value[2], by[2][NORMAL_MOST];
-} Sample;
-
-static void add_sample(const Planes *p, const Sample *s, Normal *at)
-{
-	double left = (double)s->value[0] - (double)s->value[1];
-	at->squares += left * left;
-	at->energy += (double)s->value[0] * (double)s->value[0] +
-		      (double)s->value[1] * (double)s->value[1];
-	for (int a = 0; a < NORMAL_MOST; a++) {
-		if (!(p->free >> a & 1))
-			continue;
-		double own = (double)s->by[0][a], other = (double)s->by[1][a];
-		at->g[a] += other * left;
-		for (int b = 0; b < NORMAL_MOST; b++)
-			if (p->free >> b & 1)
-				at->h[a][b] += 0.5 * (own * (double)s->by[1][b] +
-							     other * (double)s->by[0][b]);
-	}
-}
-
 /* What the derivatives of the difference of two views in a plane are from. */
 typedef struct {
 	Trace trace[2];
@@ -280,29 +244,6 @@ static bool take_plane(
 	return true;
 }
 
-/* The sum of 2 aside + 1 neighbours, with these weights. */
-static void weighted_sum(const Sample *middle, int aside, const float *weights, Sample *out)
-{
-	enum { FLOATS = sizeof(Sample) / sizeof(float) };
-	float *to = (float *)out;
-	memset(out, 0, sizeof *out);
-	for (int k = -aside; k <= aside; k++) {
-		const float *from = (const float *)&middle[k], w = weights[abs(k)];
-		for (int i = 0; i < FLOATS; i++)
-			to[i] += w * from[i];
-	}
-}
-
-static Sample minus(const Sample *a, const Sample *b)
-{
-	Sample out;
-	const float *x = (const float *)a, *y = (const float *)b;
-	float *to = (float *)&out;
-	for (size_t i = 0; i < sizeof out / sizeof(float); i++)
-		to[i] = x[i] - y[i];
-	return out;
-}
-
 /* Planes that may be in the scratch of a thread: lines of a detector, and twice as many. */
 static int64_t most_planes(const Orbit *o)
 {
@@ -335,79 +276,32 @@ static void take_pair(const Planes *p, const int64_t views[2], Sample *planes, i
 	}
 }
 
-static bool is_measured(const Sample *s)
-{
-	return !isnan(s->value[1]); /* the value that is taken last */
-}
-
-/* Sums over the bands of `count` planes; other: scratch for as many. */
-static void add_bands(
-	const Planes *p, Sample *planes, Sample *other, int64_t count, Normal *sums, double *counts)
-{
-	static const float smooth[] = {0.375F, 0.25F, 0.0625F};
-	int last_band = p->apart ? BANDS - 1 : 0;
-	for (int band = 0; band < last_band; band++) {
-		int64_t next = 0;
-		for (int64_t k = 2; k < count - 2; k++) {
-			Sample slow, fast;
-			weighted_sum(&planes[k], 2, smooth, &slow);
-			if (k % 2 == 0)
-				other[next++] = slow;
-			if (!is_measured(&slow))
-				continue;
-			fast = minus(&planes[k], &slow);
-			add_sample(p, &fast, &sums[band]);
-			counts[band]++;
-		}
-		Sample *last = planes;
-		planes = other;
-		other = last;
-		count = next;
-	}
-	for (int64_t k = 0; k < count; k++)
-		if (is_measured(&planes[k])) {
-			add_sample(p, &planes[k], &sums[last_band]);
-			counts[last_band]++;
-		}
-}
-
 static double apart_of(const Planes *p, int64_t i, int64_t j)
 {
 	const double *angles = p->lines->coarse->orbit.angles;
 	return fabs(remainder(angles[j] - angles[i], 2 * M_PI));
 }
 
-/* The first of the groups of two views. */
-static int group_of(const Planes *p, double apart)
+static int class_of(const Planes *p, double apart)
 {
 	double low = p->apart ? LEAST_APART : 0, high = p->apart ? MOST_APART : M_PI;
-	int at = (int)(ANGLES * (apart - low) / (high - low));
-	return BANDS * (at < 0 ? 0 : at >= ANGLES ? ANGLES - 1 : at);
+	int at = (int)(CLASSES * (apart - low) / (high - low));
+	return at < 0 ? 0 : at >= CLASSES ? CLASSES - 1 : at;
 }
 
-static void add_pair(const Planes *p, int64_t i, int64_t j, Sample *planes, ViewSums *sums)
+static void add_pair(const Planes *p, int64_t i, int64_t j, Sample *planes, PlaneSums *sums)
 {
+	static const float alone[] = {1};
 	int64_t views = p->lines->coarse->orbit.views, range[2], count = 0;
-	int aside = p->apart ? BESIDE : 0, group = group_of(p, apart_of(p, i, j));
+	int aside = p->apart ? BESIDE : 0;
+	const int block[] = {(int)(i * NORMAL_BLOCKS / views), (int)(j * NORMAL_BLOCKS / views)};
 	Sample *average = planes + most_planes(&p->lines->coarse->orbit);
-	Normal pair[BANDS];
-	memset(pair, 0, sizeof pair);
 	take_pair(p, (const int64_t[]){i, j}, planes, range);
-	for (int64_t k = range[0] + aside; k < range[1] - aside; k++, count++) {
-		Sample *at = &average[count];
-		weighted_sum(&planes[k], aside, aside > 0 ? beside_weights : alone, at);
-		if (!is_measured(at))
-			continue;
-		double left = (double)at->value[0] - (double)at->value[1];
-		sums->squares += left * left;
-		sums->energy += (double)at->value[0] * (double)at->value[0] +
-				(double)at->value[1] * (double)at->value[1];
-	}
-	add_bands(p, average, planes, count, pair, &sums->count[group]);
-	for (int band = 0; band < BANDS; band++) {
-		normal_add(&sums->blocks[group + band][i * NORMAL_BLOCKS / views], &pair[band]);
-		normal_add(&sums->blocks[group + band][j * NORMAL_BLOCKS / views], &pair[band]);
-	}
+	for (int64_t k = range[0] + aside; k < range[1] - aside; k++)
+		plane_average(
+			&planes[k], aside, aside > 0 ? beside_weights : alone, &average[count++]);
+	plane_sums_add(sums, p->free, p->apart, class_of(p, apart_of(p, i, j)), block, average,
+		planes, count);
 }
 
 static bool is_compared(const Planes *p, int64_t i, int64_t j)
@@ -427,37 +321,6 @@ static void take_planes(const void *user, int64_t view, float *scratch)
 			add_pair(p, view, j, (Sample *)scratch, &p->sums[view]);
 }
 
-static void add_weighted(const Normal *part, double weight, Normal *sum)
-{
-	for (int i = 0; i < NORMAL_MOST; i++) {
-		sum->g[i] += weight * part->g[i];
-		for (int j = 0; j < NORMAL_MOST; j++)
-			sum->h[i][j] += weight * part->h[i][j];
-	}
-}
-
-static void sum_blocks(const Planes *p, Normal out[NORMAL_BLOCKS])
-{
-	int64_t views = p->lines->coarse->orbit.views;
-	memset(out, 0, NORMAL_BLOCKS * sizeof *out);
-	for (int g = 0; g < GROUPS; g++) {
-		double squares = 0, count = 0;
-		for (int64_t v = 0; v < views; v++) {
-			count += p->sums[v].count[g];
-			for (int b = 0; b < NORMAL_BLOCKS; b++)
-				squares += 0.5 * p->sums[v].blocks[g][b].squares;
-		}
-		double weight = !p->apart ? 1 : squares > 0 ? count / squares : 0;
-		for (int64_t v = 0; v < views && count > 0; v++)
-			for (int b = 0; b < NORMAL_BLOCKS; b++)
-				add_weighted(&p->sums[v].blocks[g][b], weight, &out[b]);
-	}
-	for (int64_t v = 0; v < views; v++) {
-		out[0].squares += p->sums[v].squares;
-		out[0].energy += p->sums[v].energy;
-	}
-}
-
 static tomos_status take_step(Planes *p, const double pose[POSE_COUNT], PoseStep *result)
 {
 	const Orbit *o = &p->lines->coarse->orbit;
@@ -466,7 +329,7 @@ static tomos_status take_step(Planes *p, const double pose[POSE_COUNT], PoseStep
 		detector_moves(o, pose, k, &p->moves[k]);
 	int64_t floats = 2 * most_planes(o) * (int64_t)(sizeof(Sample) / sizeof(float));
 	TRY(pieces_each(o->views, floats, take_planes, p));
-	sum_blocks(p, blocks);
+	plane_sums_join(p->sums, o->views, p->apart, blocks);
 	unsigned free = p->free, slant = free & 1u << POSE_SLANT;
 	result->solved = normal_solve(blocks, free, result->step, result->covariance);
 	double variance = SHARE * result->covariance[POSE_SLANT][POSE_SLANT];
@@ -478,12 +341,6 @@ static tomos_status take_step(Planes *p, const double pose[POSE_COUNT], PoseStep
 		for (int j = 0; j < NORMAL_MOST; j++)
 			result->covariance[i][j] *= SHARE;
 	result->residual = normal_residual(blocks);
-	if (getenv("TOMOS_DEV")) {
-		printf("   n %d free %2u apart %d res %.4f solved %d:", (int)o->columns, free, p->apart, result->residual, result->solved);
-		for (int k = 0; k < 6; k++)
-			printf(" %.4f(%.4f)", result->step[k], sqrt(result->covariance[k][k]));
-		printf("\n");
-	}
 	return TOMOS_OK;
 }
 

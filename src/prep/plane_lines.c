@@ -80,7 +80,8 @@ static CrossedRow row_crossed(
 	int64_t wide = s->count[s->b];
 	double start = s->at + s->by * (double)i, whole = floor(start);
 	float part = (float)(start - whole) * s->length;
-	int64_t shift = (int64_t)whole, first = max64(used[0] - 1, 0), end = min64(used[1], wide - 1);
+	int64_t shift = (int64_t)whole, first = max64(used[0] - 1, 0),
+		end = min64(used[1], wide - 1);
 	return (CrossedRow){.values = image + i * wide + shift,
 		.rest = s->length - part,
 		.part = part,
@@ -148,8 +149,8 @@ static void add_together(const CrossedRow r[TOGETHER], float *sum)
 }
 
 /* Joseph's sums; image: [pixel of a][pixel of b], 0 outside of `range`. */
-static void sum_lines(const Lines *l, const Direction *s, const float *image,
-	int64_t range[2][2], float *sum)
+static void sum_lines(
+	const Lines *l, const Direction *s, const float *image, int64_t range[2][2], float *sum)
 {
 	const int64_t *used = range[s->b];
 	int64_t i = range[s->a][0], end = range[s->a][1];

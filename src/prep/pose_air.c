@@ -5,12 +5,12 @@
 #include <string.h>
 #include "prep/pose.h"
 
-enum { REACH = 2, GROW = 3 };    /* pixels: of the means that are compared, and beyond those */
-enum { SAMPLES = 1 << 14 };      /* of the noise */
-#define MEDIAN_NORMAL 0.6745     /* of |x| */
-#define MEAN_NOISE 0.552         /* of a mean, relative to second differences of smoothed noise */
-#define SURELY 4                 /* standard deviations */
-#define LEAST 0.0005             /* of the largest value */
+enum { REACH = 2, GROW = 3 }; /* pixels: of the means that are compared, and beyond those */
+enum { SAMPLES = 1 << 14 };   /* of the noise */
+#define MEDIAN_NORMAL 0.6745  /* of |x| */
+#define MEAN_NOISE 0.552      /* of a mean, relative to second differences of smoothed noise */
+#define SURELY 4              /* standard deviations */
+#define LEAST 0.0005          /* of the largest value */
 
 static int by_value(const void *a, const void *b)
 {

@@ -8,7 +8,7 @@
 #define COMMON_PLANES 0.01 /* averaged pixels: error of what planes give */
 #define COMMON_SLANT 0.001
 #define COMMON_SWIVEL 0.001
-#define FEW_PLANES 2 /* factor of variances in scans other than full turns */
+#define FEW_PLANES 2         /* factor of variances in scans other than full turns */
 #define WITHOUT_SLANT 3      /* factor of errors of swivel and scale where the slant may be wrong */
 #define COMMON_SCALE 25      /* divided by the square of the number of averaged columns */
 #define COMMON_ROW_SHORT 0.6 /* rows, of scans other than full turns */
@@ -32,8 +32,7 @@ static void plane_errors(
 			     (k == POSE_SCALE && by > LOOSE_SCALE);
 		if (k >= POSE_SWIVEL && !(s->by_planes >> k & 1))
 			continue;
-		s->error[k] = hypot(
-			k <= POSE_ROW ? bin * by : by, isnan(pairs[k]) ? common[k] : 0);
+		s->error[k] = hypot(k <= POSE_ROW ? bin * by : by, isnan(pairs[k]) ? common[k] : 0);
 		if (k >= POSE_SWIVEL && isnan(s->error[POSE_SLANT]) && is_unknown(s, POSE_SLANT))
 			s->error[k] *= WITHOUT_SLANT;
 		if (by > 0 && !loose)
@@ -74,11 +73,11 @@ static void move_pose(const Coarse *c, const PoseStep *step, double pose[POSE_CO
 }
 
 /* Adds to a step what pairs, which know nothing of its errors, have given for swivel and scale:
- * where the step began. error: of these; NAN: none. Where the two contradict each other, by that much
- * more than their errors, the error of what they give together is as much larger. */
+ * where the step began. error: of these; NAN: none. Where the two contradict each other by more than
+ * their errors, those of swivel and scale are as much larger. */
 static void add_pairs(const double error[POSE_COUNT], const Coarse *c, PoseStep *step)
 {
-	double(*v)[NORMAL_MOST] = step->covariance, n = (double)c->orbit.columns;
+	double(*v)[NORMAL_MOST] = step->covariance, n = (double)c->orbit.columns, apart = 1;
 	const double common[POSE_COUNT] = {
 		[POSE_SWIVEL] = COMMON_SWIVEL, [POSE_SCALE] = COMMON_SCALE / (n * n)};
 	for (int k = POSE_SWIVEL; k <= POSE_SCALE; k++) {
@@ -96,8 +95,10 @@ static void add_pairs(const double error[POSE_COUNT], const Coarse *c, PoseStep 
 			for (int j = 0; j < NORMAL_MOST; j++)
 				v[i][j] -= gain[i] * row[j];
 		}
-		v[k][k] *= fmax(left * left / all, 1);
+		apart = fmax(apart, left * left / all);
 	}
+	for (int k = POSE_SWIVEL; k <= POSE_SCALE; k++)
+		v[k][k] *= apart;
 }
 
 /* The values in `free` from `steps` steps, or more while planes are not alike yet but become so:
@@ -217,7 +218,7 @@ static tomos_status fit_scan(Search *s, int scan)
 		s->by_planes = by;
 		loose = 0;
 		for (int k = POSE_SWIVEL; k <= POSE_SCALE && s->planes; k++)
-			if ((by | joint) >> k & 1 && isnan(s->error[k]))
+			if (by >> k & 1 && isnan(s->error[k]))
 				loose |= 1u << k;
 		/* without a slant, planes are no help to pairs */
 		if (s->planes && is_unknown(s, POSE_SLANT) && isnan(s->error[POSE_SLANT]))
