@@ -97,7 +97,7 @@ static void trace_of(const Planes *p, const double normal[3], const double tilte
 	double n[3], dn[3];
 	mul3(d->axes, normal, n);
 	t->sign = n[1] < 0 ? -1 : 1; /* angles from 0 to pi */
-	double size = t->sign * hypot(n[0], n[1]),
+	double size = t->sign * sqrt(n[0] * n[0] + n[1] * n[1]),
 	       offset = -d->far * n[2] / size; /* from the foot */
 	double x = d->foot[0] - 0.5 * (double)(o->columns - 1);
 	double y = (d->foot[1] - 0.5 * (double)(o->rows - 1)) * l->high;
@@ -161,13 +161,19 @@ static LineState plane_beside(const Planes *p, const Trace *t, const LinePlace *
 	return LINE_MEASURED;
 }
 
-/* The normal cos(tilt) z + sin(tilt) p, p in the direction `across` of the midplane, in the upright
- * frame of a view; and its derivative by the tilt. */
-static void normal_at(double angle, double tilt, double across, double out[2][3])
+/* Two views, and the direction perpendicular to the baseline of their sources, in the midplane of
+ * their upright frames: its parts along the columns and along the central ray. */
+typedef struct {
+	int64_t views[2];
+	double across[2][2];
+} ViewPair;
+
+/* The normal cos(tilt) z + sin(tilt) p, p the direction `across`, in the upright frame of a view;
+ * and its derivative by the tilt. tilt: its cosine and sine. */
+static void normal_at(const double across[2], const double tilt[2], double out[2][3])
 {
-	double u = cos(across - angle), w = -sin(across - angle);
-	const double made[2][3] = {{sin(tilt) * u, cos(tilt), sin(tilt) * w},
-		{cos(tilt) * u, -sin(tilt), cos(tilt) * w}};
+	const double made[2][3] = {{tilt[1] * across[0], tilt[0], tilt[1] * across[1]},
+		{tilt[0] * across[0], -tilt[1], tilt[0] * across[1]}};
 	memcpy(out, made, sizeof made);
 }
 
@@ -192,20 +198,21 @@ typedef struct {
 } PlaneSides;
 
 /* False: it is beyond a detector, as are those further away. */
-static bool take_values(const Planes *p, const int64_t views[2], double tilt, double across,
-	PlaneSides *sides, Sample *s)
+static bool take_values(
+	const Planes *p, const ViewPair *pair, double tilt, PlaneSides *sides, Sample *s)
 {
 	const Lines *l = p->lines;
+	const double turned[2] = {cos(tilt), sin(tilt)};
 	double normal[2][3], value;
 	s->value[1] = NAN;
 	for (int k = 0; k < 2; k++) {
 		Trace *trace = &sides->trace[k];
-		normal_at(l->sense * l->coarse->orbit.angles[views[k]], tilt, across, normal);
+		normal_at(pair->across[k], turned, normal);
 		trace_of(p, normal[0], normal[1], trace);
 		LineState found = line_place(l, trace->angle, trace->offset, &sides->place[k]);
 		if (found == LINE_MEASURED)
-			found = plane_in(
-				p, trace, &sides->place[k], views[k], &value, sides->change[k]);
+			found = plane_in(p, trace, &sides->place[k], pair->views[k], &value,
+				sides->change[k]);
 		if (found != LINE_MEASURED)
 			return found == LINE_CUT;
 		s->value[k] = (float)value;
@@ -214,12 +221,11 @@ static bool take_values(const Planes *p, const int64_t views[2], double tilt, do
 }
 
 /* Likewise. */
-static bool take_plane(
-	const Planes *p, const int64_t views[2], double tilt, double across, Sample *s)
+static bool take_plane(const Planes *p, const ViewPair *pair, double tilt, Sample *s)
 {
 	PlaneSides at;
 	double beside[2][CHANGES];
-	if (!take_values(p, views, tilt, across, &at, s))
+	if (!take_values(p, pair, tilt, &at, s))
 		return false;
 	if (isnan(s->value[1]))
 		return true;
@@ -228,7 +234,8 @@ static bool take_plane(
 		return true;
 	}
 	for (int k = 0; k < 2; k++) {
-		LineState found = plane_beside(p, &at.trace[k], &at.place[k], views[k], beside[k]);
+		LineState found =
+			plane_beside(p, &at.trace[k], &at.place[k], pair->views[k], beside[k]);
 		if (found != LINE_MEASURED) {
 			s->value[1] = NAN;
 			return found == LINE_CUT;
@@ -259,6 +266,9 @@ static void take_pair(const Planes *p, const int64_t views[2], Sample *planes, i
 	double second = p->lines->sense * o->angles[views[1]];
 	double apart = fabs(remainder(second - first, 2 * M_PI));
 	double across = 0.5 * (first + second) + 0.5 * M_PI; /* perpendicular to the baseline */
+	const ViewPair pair = {
+		{views[0], views[1]}, {{cos(across - first), -sin(across - first)},
+					      {cos(across - second), -sin(across - second)}}};
 	double half = 0.5 * (double)max64(o->columns, o->rows), pixels = p->apart ? APART_STEP : 1;
 	double step = pixels / (p->lines->detector.far * fabs(cos(0.5 * apart)) +
 				       half * fabs(sin(0.5 * apart)));
@@ -266,12 +276,12 @@ static void take_pair(const Planes *p, const int64_t views[2], Sample *planes, i
 	range[0] = range[1] = middle;
 	for (int64_t i = middle; i < 2 * middle; i++, range[1]++) {
 		double tilt = step * ((double)(i - middle) + 0.5);
-		if (!(tilt < 0.5 * M_PI) || !take_plane(p, views, tilt, across, &planes[i]))
+		if (!(tilt < 0.5 * M_PI) || !take_plane(p, &pair, tilt, &planes[i]))
 			break;
 	}
 	for (int64_t i = middle - 1; i >= 0; i--, range[0]--) {
 		double tilt = step * ((double)(i - middle) + 0.5);
-		if (!(tilt > -0.5 * M_PI) || !take_plane(p, views, tilt, across, &planes[i]))
+		if (!(tilt > -0.5 * M_PI) || !take_plane(p, &pair, tilt, &planes[i]))
 			break;
 	}
 }

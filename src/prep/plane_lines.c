@@ -186,13 +186,15 @@ static void leave_out_cut(const Lines *l, const LineEnds *ends, const float *dat
 }
 
 /* Pixels are divided by the length of their rays. */
-static float weight_at(const Lines *l, int64_t pixel)
+static void take_weights(const Lines *l)
 {
 	const Detector *d = &l->detector;
-	int64_t n = l->coarse->orbit.columns;
-	double x = (double)(pixel % n) - d->foot[0];
-	double y = ((double)(pixel / n) - d->foot[1]) * l->high;
-	return (float)(1 / sqrt(d->far * d->far + x * x + y * y));
+	int64_t n = l->coarse->orbit.columns, pixels = l->coarse->orbit.rows * n;
+	for (int64_t i = 0; i < pixels; i++) {
+		double x = (double)(i % n) - d->foot[0];
+		double y = ((double)(i / n) - d->foot[1]) * l->high;
+		l->weights[i] = (float)(1 / sqrt(d->far * d->far + x * x + y * y));
+	}
 }
 
 /* Linear interpolation between pixels blurs, by a variance of 1/6 on average: less that. */
@@ -234,8 +236,10 @@ static void take_view(const void *user, int64_t view, float *scratch)
 	int64_t n = l->coarse->orbit.columns, rows = l->coarse->orbit.rows, pixels = rows * n;
 	const float *data = l->coarse->data + view * pixels;
 	float *line = scratch + 2 * pixels;
-	for (int64_t i = 0; i < pixels; i++)
-		scratch[i % n * rows + i / n] = scratch[pixels + i] = data[i] * weight_at(l, i);
+	for (int64_t r = 0; r < rows; r++)
+		for (int64_t c = 0; c < n; c++)
+			scratch[c * rows + r] = scratch[pixels + r * n + c] =
+				data[r * n + c] * l->weights[r * n + c];
 	int64_t range[2][2];
 	find_object(scratch + pixels, rows, n, range);
 	for (int64_t c = 0; c < n; c++)
@@ -262,6 +266,8 @@ tomos_status lines_take(Lines *l, const Coarse *c)
 		l->most = c->data[i] > l->most ? c->data[i] : l->most;
 	TRY(mem_zeroed(&l->lines, o->views * l->angles * l->offsets, sizeof(float),
 		"integrals along lines"));
+	TRY(mem_alloc(&l->weights, o->rows * o->columns, sizeof(float), "weights of pixels"));
+	take_weights(l);
 	TRY(mem_alloc(&l->directions, l->angles, sizeof *l->directions, "directions of lines"));
 	TRY(mem_alloc(&l->ends, l->angles * l->offsets, sizeof *l->ends, "ends of lines"));
 	TRY(pieces_each(l->angles, 1, take_direction, l));
@@ -271,6 +277,7 @@ tomos_status lines_take(Lines *l, const Coarse *c)
 void lines_free(Lines *l)
 {
 	mem_free(l->lines);
+	mem_free(l->weights);
 	mem_free(l->directions);
 	mem_free(l->ends);
 }

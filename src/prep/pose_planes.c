@@ -73,8 +73,8 @@ static void move_pose(const Coarse *c, const PoseStep *step, double pose[POSE_CO
 }
 
 /* Adds to a step what pairs, which know nothing of its errors, have given for swivel and scale:
- * where the step began. error: of these; NAN: none. Where the two contradict each other by more than
- * their errors, those of swivel and scale are as much larger. */
+ * where the step began. error: of these; NAN: none. Where the two contradict each other by more
+ * than their errors, those of swivel and scale are as much larger. */
 static void add_pairs(const double error[POSE_COUNT], const Coarse *c, PoseStep *step)
 {
 	double(*v)[NORMAL_MOST] = step->covariance, n = (double)c->orbit.columns, apart = 1;
