@@ -202,12 +202,12 @@ static bool take_values(
 	const Planes *p, const ViewPair *pair, double tilt, PlaneSides *sides, Sample *s)
 {
 	const Lines *l = p->lines;
-	const double turned[2] = {cos(tilt), sin(tilt)};
+	const double parts[2] = {cos(tilt), sin(tilt)};
 	double normal[2][3], value;
 	s->value[1] = NAN;
 	for (int k = 0; k < 2; k++) {
 		Trace *trace = &sides->trace[k];
-		normal_at(pair->across[k], turned, normal);
+		normal_at(pair->across[k], parts, normal);
 		trace_of(p, normal[0], normal[1], trace);
 		LineState found = line_place(l, trace->angle, trace->offset, &sides->place[k]);
 		if (found == LINE_MEASURED)
