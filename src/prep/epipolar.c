@@ -15,6 +15,7 @@
 #include <string.h>
 #include "base/vector3.h"
 #include "prep/plane_lines.h"
+#include "prep/plane_sums.h"
 
 enum { LEAST_VIEWS = 8, COMPARED = 16 }; /* views that a view is compared with, at most */
 /* Views this far apart, in radians, show the slant: planes of nearer ones hardly depend on it, and
@@ -22,12 +23,12 @@ enum { LEAST_VIEWS = 8, COMPARED = 16 }; /* views that a view is compared with, 
 #define LEAST_APART (110 * M_PI / 180)
 #define MOST_APART (168 * M_PI / 180)
 enum { MANY_VIEWS = 100 }; /* of fewer, too few are: a slant was off by 11 standard errors */
-#define APART_STEP 1.5     /* pixels from plane to plane */
+#define APART_STEP 2       /* pixels from plane to plane */
 /* Weights of neighbouring planes of two views, which are averaged: a Gaussian of 2 pixels. Unlike
  * blur on the detectors, which is wider for parts of the object near the source, it is the same for
  * both views. */
 enum { BESIDE = 3 };
-static const float beside_weights[BESIDE + 1] = {1, 0.7548F, 0.3247F, 0.0796F};
+static const float beside_weights[BESIDE + 1] = {0.3991F, 0.2420F, 0.0540F, 0.0044F};
 /* A pair counts in the blocks of both views, and the noise of a view is in all of its pairs: the
  * scatter between blocks has half of it. */
 enum { SHARE = 4 };
@@ -66,9 +67,10 @@ static void detector_moves(const Orbit *o, const double pose[POSE_COUNT], int va
 typedef struct {
 	const Lines *lines;
 	unsigned free;
-	bool apart;                      /* only views LEAST_APART to MOST_APART from each other */
-	Detector moves[POSE_COUNT + 1];  /* derivatives by the values of the pose; the last is 0 */
-	Normal (*blocks)[NORMAL_BLOCKS]; /* [view]: summed in this order */
+	bool keep;                      /* also a slant that is not determined */
+	bool apart;                     /* only views LEAST_APART to MOST_APART from each other */
+	Detector moves[POSE_COUNT + 1]; /* derivatives by the values of the pose; the last is 0 */
+	PlaneSums *sums;                /* [view]: added in this order */
 } Planes;
 
 static void mul3(const double m[3][3], const double v[3], double out[3])
@@ -95,7 +97,7 @@ static void trace_of(const Planes *p, const double normal[3], const double tilte
 	double n[3], dn[3];
 	mul3(d->axes, normal, n);
 	t->sign = n[1] < 0 ? -1 : 1; /* angles from 0 to pi */
-	double size = t->sign * hypot(n[0], n[1]),
+	double size = t->sign * sqrt(n[0] * n[0] + n[1] * n[1]),
 	       offset = -d->far * n[2] / size; /* from the foot */
 	double x = d->foot[0] - 0.5 * (double)(o->columns - 1);
 	double y = (d->foot[1] - 0.5 * (double)(o->rows - 1)) * l->high;
@@ -159,13 +161,19 @@ static LineState plane_beside(const Planes *p, const Trace *t, const LinePlace *
 	return LINE_MEASURED;
 }
 
-/* The normal cos(tilt) z + sin(tilt) p, p in the direction `across` of the midplane, in the upright
- * frame of a view; and its derivative by the tilt. */
-static void normal_at(double angle, double tilt, double across, double out[2][3])
+/* Two views, and the direction perpendicular to the baseline of their sources, in the midplane of
+ * their upright frames: its parts along the columns and along the central ray. */
+typedef struct {
+	int64_t views[2];
+	double across[2][2];
+} ViewPair;
+
+/* The normal cos(tilt) z + sin(tilt) p, p the direction `across`, in the upright frame of a view;
+ * and its derivative by the tilt. tilt: its cosine and sine. */
+static void normal_at(const double across[2], const double tilt[2], double out[2][3])
 {
-	double u = cos(across - angle), w = -sin(across - angle);
-	const double made[2][3] = {{sin(tilt) * u, cos(tilt), sin(tilt) * w},
-		{cos(tilt) * u, -sin(tilt), cos(tilt) * w}};
+	const double made[2][3] = {{tilt[1] * across[0], tilt[0], tilt[1] * across[1]},
+		{tilt[0] * across[0], -tilt[1], tilt[0] * across[1]}};
 	memcpy(out, made, sizeof made);
 }
 
@@ -182,78 +190,64 @@ static double tilt_for(const Planes *p, const Trace t[2], int change)
 	return own > 0 ? -both / own : 0;
 }
 
-/* A plane in two views: its value in each, the second one NAN where a line is cut, and how their
- * difference changes with the pose, from the views themselves and from those beside them. */
+/* What the derivatives of the difference of two views in a plane are from. */
 typedef struct {
-	float value[2], by[2][NORMAL_MOST];
-} Sample;
-
-static void add_sample(const Planes *p, const Sample *s, Normal *at)
-{
-	double left = (double)s->value[0] - (double)s->value[1];
-	at->squares += left * left;
-	at->energy += (double)s->value[0] * (double)s->value[0] +
-		      (double)s->value[1] * (double)s->value[1];
-	for (int a = 0; a < NORMAL_MOST; a++) {
-		if (!(p->free >> a & 1))
-			continue;
-		double own = (double)s->by[0][a], other = (double)s->by[1][a];
-		at->g[a] += other * left;
-		for (int b = 0; b < NORMAL_MOST; b++)
-			if (p->free >> b & 1)
-				at->h[a][b] += 0.5 * (own * (double)s->by[1][b] +
-							     other * (double)s->by[0][b]);
-	}
-}
+	Trace trace[2];
+	LinePlace place[2];
+	double change[2][CHANGES];
+} PlaneSides;
 
 /* False: it is beyond a detector, as are those further away. */
-static bool take_plane(
-	const Planes *p, const int64_t views[2], double tilt, double across, Sample *s)
+static bool take_values(
+	const Planes *p, const ViewPair *pair, double tilt, PlaneSides *sides, Sample *s)
 {
 	const Lines *l = p->lines;
-	const double *angles = l->coarse->orbit.angles;
-	double normal[2][3], value, change[2][CHANGES], beside[2][CHANGES];
-	Trace trace[2];
-	LinePlace place;
+	const double parts[2] = {cos(tilt), sin(tilt)};
+	double normal[2][3], value;
 	s->value[1] = NAN;
 	for (int k = 0; k < 2; k++) {
-		normal_at(l->sense * angles[views[k]], tilt, across, normal);
-		trace_of(p, normal[0], normal[1], &trace[k]);
-		LineState found = line_place(l, trace[k].angle, trace[k].offset, &place);
+		Trace *trace = &sides->trace[k];
+		normal_at(pair->across[k], parts, normal);
+		trace_of(p, normal[0], normal[1], trace);
+		LineState found = line_place(l, trace->angle, trace->offset, &sides->place[k]);
 		if (found == LINE_MEASURED)
-			found = plane_in(p, &trace[k], &place, views[k], &value, change[k]);
-		if (found == LINE_MEASURED)
-			found = plane_beside(p, &trace[k], &place, views[k], beside[k]);
+			found = plane_in(p, trace, &sides->place[k], pair->views[k], &value,
+				sides->change[k]);
 		if (found != LINE_MEASURED)
 			return found == LINE_CUT;
 		s->value[k] = (float)value;
 	}
-	for (int a = 0; a < POSE_COUNT; a++) {
-		double c = tilt_for(p, trace, a);
-		s->by[0][a] = (float)(change[0][a] - change[1][a] +
-				      c * (change[0][BY_TILT] - change[1][BY_TILT]));
-		s->by[1][a] = (float)(beside[0][a] - beside[1][a] +
-				      c * (beside[0][BY_TILT] - beside[1][BY_TILT]));
-	}
 	return true;
 }
 
-/* The average of a plane and `aside` of those on either side; false: one of them is cut. */
-static bool average_planes(const Sample *middle, int aside, Sample *out)
+/* Likewise. */
+static bool take_plane(const Planes *p, const ViewPair *pair, double tilt, Sample *s)
 {
-	enum { FLOATS = sizeof(Sample) / sizeof(float) };
-	float sum = 0, *to = (float *)out;
-	memset(out, 0, sizeof *out);
-	for (int k = -aside; k <= aside; k++) {
-		const float *from = (const float *)&middle[k], w = beside_weights[abs(k)];
-		if (isnan(middle[k].value[1])) /* the value that is taken last */
-			return false;
-		sum += w;
-		for (int i = 0; i < FLOATS; i++)
-			to[i] += w * from[i];
+	PlaneSides at;
+	double beside[2][CHANGES];
+	if (!take_values(p, pair, tilt, &at, s))
+		return false;
+	if (isnan(s->value[1]))
+		return true;
+	if (s->value[0] == 0 && s->value[1] == 0) { /* air */
+		memset(s, 0, sizeof *s);
+		return true;
 	}
-	for (int i = 0; i < FLOATS; i++)
-		to[i] /= sum;
+	for (int k = 0; k < 2; k++) {
+		LineState found =
+			plane_beside(p, &at.trace[k], &at.place[k], pair->views[k], beside[k]);
+		if (found != LINE_MEASURED) {
+			s->value[1] = NAN;
+			return found == LINE_CUT;
+		}
+	}
+	for (int a = 0; a < POSE_COUNT; a++) {
+		double c = tilt_for(p, at.trace, a);
+		s->by[0][a] = (float)(at.change[0][a] - at.change[1][a] +
+				      c * (at.change[0][BY_TILT] - at.change[1][BY_TILT]));
+		s->by[1][a] = (float)(beside[0][a] - beside[1][a] +
+				      c * (beside[0][BY_TILT] - beside[1][BY_TILT]));
+	}
 	return true;
 }
 
@@ -272,6 +266,9 @@ static void take_pair(const Planes *p, const int64_t views[2], Sample *planes, i
 	double second = p->lines->sense * o->angles[views[1]];
 	double apart = fabs(remainder(second - first, 2 * M_PI));
 	double across = 0.5 * (first + second) + 0.5 * M_PI; /* perpendicular to the baseline */
+	const ViewPair pair = {
+		{views[0], views[1]}, {{cos(across - first), -sin(across - first)},
+					      {cos(across - second), -sin(across - second)}}};
 	double half = 0.5 * (double)max64(o->columns, o->rows), pixels = p->apart ? APART_STEP : 1;
 	double step = pixels / (p->lines->detector.far * fabs(cos(0.5 * apart)) +
 				       half * fabs(sin(0.5 * apart)));
@@ -279,36 +276,47 @@ static void take_pair(const Planes *p, const int64_t views[2], Sample *planes, i
 	range[0] = range[1] = middle;
 	for (int64_t i = middle; i < 2 * middle; i++, range[1]++) {
 		double tilt = step * ((double)(i - middle) + 0.5);
-		if (!(tilt < 0.5 * M_PI) || !take_plane(p, views, tilt, across, &planes[i]))
+		if (!(tilt < 0.5 * M_PI) || !take_plane(p, &pair, tilt, &planes[i]))
 			break;
 	}
 	for (int64_t i = middle - 1; i >= 0; i--, range[0]--) {
 		double tilt = step * ((double)(i - middle) + 0.5);
-		if (!(tilt > -0.5 * M_PI) || !take_plane(p, views, tilt, across, &planes[i]))
+		if (!(tilt > -0.5 * M_PI) || !take_plane(p, &pair, tilt, &planes[i]))
 			break;
 	}
 }
 
-static void add_pair(const Planes *p, int64_t i, int64_t j, Sample *planes, Normal *blocks)
+static double apart_of(const Planes *p, int64_t i, int64_t j)
 {
-	int64_t views = p->lines->coarse->orbit.views, range[2];
+	const double *angles = p->lines->coarse->orbit.angles;
+	return fabs(remainder(angles[j] - angles[i], 2 * M_PI));
+}
+
+static int class_of(const Planes *p, double apart)
+{
+	double low = p->apart ? LEAST_APART : 0, high = p->apart ? MOST_APART : M_PI;
+	int at = (int)(CLASSES * (apart - low) / (high - low));
+	return at < 0 ? 0 : at >= CLASSES ? CLASSES - 1 : at;
+}
+
+static void add_pair(const Planes *p, int64_t i, int64_t j, Sample *planes, PlaneSums *sums)
+{
+	static const float alone[] = {1};
+	int64_t views = p->lines->coarse->orbit.views, range[2], count = 0;
 	int aside = p->apart ? BESIDE : 0;
-	Normal *const at[2] = {
-		&blocks[i * NORMAL_BLOCKS / views], &blocks[j * NORMAL_BLOCKS / views]};
-	Sample average;
+	const int block[] = {(int)(i * NORMAL_BLOCKS / views), (int)(j * NORMAL_BLOCKS / views)};
+	Sample *average = planes + most_planes(&p->lines->coarse->orbit);
 	take_pair(p, (const int64_t[]){i, j}, planes, range);
-	for (int64_t k = range[0] + aside; k < range[1] - aside; k++) {
-		if (!average_planes(&planes[k], aside, &average))
-			continue;
-		add_sample(p, &average, at[0]);
-		add_sample(p, &average, at[1]);
-	}
+	for (int64_t k = range[0] + aside; k < range[1] - aside; k++)
+		plane_average(
+			&planes[k], aside, aside > 0 ? beside_weights : alone, &average[count++]);
+	plane_sums_add(sums, p->free, p->apart, class_of(p, apart_of(p, i, j)), block, average,
+		planes, count);
 }
 
 static bool is_compared(const Planes *p, int64_t i, int64_t j)
 {
-	const double *angles = p->lines->coarse->orbit.angles;
-	double apart = fabs(remainder(angles[j] - angles[i], 2 * M_PI));
+	double apart = apart_of(p, i, j);
 	return !p->apart || (apart > LEAST_APART && apart < MOST_APART);
 }
 
@@ -317,18 +325,10 @@ static void take_planes(const void *user, int64_t view, float *scratch)
 	const Planes *p = user;
 	int64_t views = p->lines->coarse->orbit.views;
 	int64_t stride = p->apart ? 1 : max64(views / COMPARED, 1);
-	memset(p->blocks[view], 0, sizeof p->blocks[view]);
+	memset(&p->sums[view], 0, sizeof p->sums[view]);
 	for (int64_t j = view + stride; j < views; j += stride)
 		if (is_compared(p, view, j))
-			add_pair(p, view, j, (Sample *)scratch, p->blocks[view]);
-}
-
-static void sum_blocks(const Planes *p, Normal out[NORMAL_BLOCKS])
-{
-	memset(out, 0, NORMAL_BLOCKS * sizeof *out);
-	for (int64_t v = 0; v < p->lines->coarse->orbit.views; v++)
-		for (int b = 0; b < NORMAL_BLOCKS; b++)
-			normal_add(&out[b], &p->blocks[v][b]);
+			add_pair(p, view, j, (Sample *)scratch, &p->sums[view]);
 }
 
 static tomos_status take_step(Planes *p, const double pose[POSE_COUNT], PoseStep *result)
@@ -337,13 +337,14 @@ static tomos_status take_step(Planes *p, const double pose[POSE_COUNT], PoseStep
 	Normal blocks[NORMAL_BLOCKS];
 	for (int k = 0; k < POSE_COUNT; k++)
 		detector_moves(o, pose, k, &p->moves[k]);
-	int64_t floats = most_planes(o) * (int64_t)(sizeof(Sample) / sizeof(float));
+	int64_t floats = 2 * most_planes(o) * (int64_t)(sizeof(Sample) / sizeof(float));
 	TRY(pieces_each(o->views, floats, take_planes, p));
-	sum_blocks(p, blocks);
+	plane_sums_join(p->sums, o->views, p->apart, blocks);
 	unsigned free = p->free, slant = free & 1u << POSE_SLANT;
 	result->solved = normal_solve(blocks, free, result->step, result->covariance);
 	double variance = SHARE * result->covariance[POSE_SLANT][POSE_SLANT];
-	if (slant && !(result->solved && variance < LOOSE_SLANT * LOOSE_SLANT))
+	bool loose = !(result->solved && variance < LOOSE_SLANT * LOOSE_SLANT);
+	if (slant && loose && !p->keep)
 		result->solved =
 			normal_solve(blocks, free & ~slant, result->step, result->covariance);
 	for (int i = 0; i < NORMAL_MOST; i++)
@@ -359,14 +360,17 @@ tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool 
 	const Orbit *o = &c->orbit;
 	Lines l = {.sense = reversed ? -o->mirror : o->mirror};
 	bool half = o->views >= MANY_VIEWS && o->angles[o->views - 1] - o->angles[0] > M_PI - 1e-6;
-	Planes p = {.lines = &l, .free = free, .apart = half && free >> POSE_SLANT & 1};
+	Planes p = {.lines = &l,
+		.free = free & POSE_ALL,
+		.keep = free & POSE_KEEP,
+		.apart = half && free >> POSE_SLANT & 1};
 	tomos_status status;
 	*result = (PoseStep){.solved = false};
 	if (o->views < LEAST_VIEWS)
 		return TOMOS_OK;
 	detector_at(o, pose, &l.detector);
 	TRY_OR_DONE(lines_take(&l, c));
-	TRY_OR_DONE(mem_alloc(&p.blocks, o->views, sizeof *p.blocks, "sums over planes"));
+	TRY_OR_DONE(mem_alloc(&p.sums, o->views, sizeof *p.sums, "sums over planes"));
 	TRY_OR_DONE(take_step(&p, pose, result));
 	if (p.apart && !(result->covariance[POSE_SLANT][POSE_SLANT] > 0)) {
 		p.apart = false; /* of wide objects, nearer views may have more planes that count */
@@ -374,6 +378,6 @@ tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool 
 	}
 done:
 	lines_free(&l);
-	mem_free(p.blocks);
+	mem_free(p.sums);
 	return status;
 }

@@ -34,6 +34,7 @@ typedef struct {
 	LineEnds *ends;          /* [angle][offset] */
 	double sense;            /* -1: angles count against the columns */
 	float most;              /* largest value of the data */
+	float *weights;          /* of the pixels */
 	float *lines;            /* [view][angle][offset]: derivatives across; NAN: cut */
 } Lines;
 

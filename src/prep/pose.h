@@ -20,6 +20,8 @@ tomos_status coarse_finish(const Coarse *c); /* smooths it */
 /* Takes the second moment of that smoothing away, which views would see differently in the planes
  * that they have in common. */
 tomos_status coarse_sharpen(const Coarse *c);
+/* Sets air around the object, smoothed as above, to 0. */
+tomos_status coarse_clear_air(const Coarse *c);
 void coarse_free(Coarse *c);
 /* Between pixels of the scan and those of `c`. */
 void coarse_pose(const Coarse *c, const double pose[POSE_COUNT], double out[POSE_COUNT]);
@@ -37,6 +39,8 @@ typedef struct {
 tomos_status pose_step(const Coarse *c, tomos_backend *backend, const double pose[POSE_COUNT],
 	bool reversed, unsigned free, PoseStep *result);
 
+/* The bits of all values; and one of `free` by which epipolar_step keeps a slant in any case. */
+enum { POSE_ALL = (1 << POSE_COUNT) - 1, POSE_KEEP = 1 << POSE_COUNT };
 /* Likewise from planes that views have in common, which a scan of any arc has. A slant that they do
  * not determine is left out: its step and variance are 0. */
 tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool reversed,
@@ -62,7 +66,6 @@ typedef struct {
 	const tomos_progress *progress;
 } PoseProblem;
 /* The bits of PoseProblem.unknown, from the option of this name. */
-enum { POSE_ALL = (1 << POSE_COUNT) - 1 };
 tomos_status pose_unknown(const tomos_axis_options *options, unsigned *bits);
 /* kept: bits of the values that are as given because the scan agrees with them. */
 tomos_status pose_find(

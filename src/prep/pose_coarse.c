@@ -228,8 +228,11 @@ tomos_status coarse_scans_finish(Coarse scans[COARSE_COUNT])
 {
 	for (int i = 0; i < COARSE_COUNT; i++)
 		TRY(coarse_finish(&scans[i]));
-	TRY(coarse_sharpen(&scans[COARSE_PLANES]));
-	return coarse_sharpen(&scans[COARSE_FINE]);
+	for (int i = COARSE_PLANES; i < COARSE_COUNT; i++) {
+		TRY(coarse_sharpen(&scans[i]));
+		TRY(coarse_clear_air(&scans[i]));
+	}
+	return TOMOS_OK;
 }
 
 void coarse_scans_free(Coarse scans[COARSE_COUNT])

@@ -6,11 +6,11 @@
 #define UNLIKE 0.2         /* relative difference of planes that are mostly noise, or cut */
 #define FALLING 0.97       /* relative to that of the step before */
 #define COMMON_PLANES 0.01 /* averaged pixels: error of what planes give */
-#define COMMON_SLANT 0.0015
-#define COMMON_SLANT_SHORT 0.003 /* of scans other than full turns */
+#define COMMON_SLANT 0.001
 #define COMMON_SWIVEL 0.001
+#define FEW_PLANES 2         /* factor of variances in scans other than full turns */
 #define WITHOUT_SLANT 3      /* factor of errors of swivel and scale where the slant may be wrong */
-#define COMMON_SCALE 250     /* divided by the square of the number of averaged columns */
+#define COMMON_SCALE 25      /* divided by the square of the number of averaged columns */
 #define COMMON_ROW_SHORT 0.6 /* rows, of scans other than full turns */
 
 enum { MOST_STEPS = 12, FAR_STEPS = 3 };
@@ -18,20 +18,21 @@ enum { SWIVEL_COLUMNS = 100 }; /* planes of fewer do not show the swivel */
 enum { LINES = 1u << POSE_AXIS | 1u << POSE_ROW | 1u << POSE_ROLL };
 
 /* Standard errors of what a step has given, in pixels of the scan; values that it does not
- * determine are as given. */
-static void plane_errors(Search *s, const Coarse *c, const PoseStep *step)
+ * determine are as given. What pairs have improved has the errors that planes have in common. */
+static void plane_errors(
+	Search *s, const Coarse *c, const PoseStep *step, const double pairs[POSE_COUNT])
 {
 	double bin = (double)c->bin, n = (double)c->orbit.columns;
 	const double common[POSE_COUNT] = {bin * COMMON_PLANES,
 		s->few ? COMMON_ROW_SHORT : 10 * bin * COMMON_PLANES, 4 * COMMON_PLANES / n,
-		s->few ? COMMON_SLANT_SHORT : COMMON_SLANT, COMMON_SWIVEL, COMMON_SCALE / (n * n)};
+		COMMON_SLANT, COMMON_SWIVEL, COMMON_SCALE / (n * n)};
 	for (int k = 0; k < POSE_COUNT; k++) {
 		double by = deviation(step->covariance[k][k]);
 		bool loose = (k == POSE_SWIVEL && by > LOOSE_ANGLE) ||
 			     (k == POSE_SCALE && by > LOOSE_SCALE);
 		if (k >= POSE_SWIVEL && !(s->by_planes >> k & 1))
 			continue;
-		s->error[k] = hypot(k <= POSE_ROW ? bin * by : by, common[k]);
+		s->error[k] = hypot(k <= POSE_ROW ? bin * by : by, isnan(pairs[k]) ? common[k] : 0);
 		if (k >= POSE_SWIVEL && isnan(s->error[POSE_SLANT]) && is_unknown(s, POSE_SLANT))
 			s->error[k] *= WITHOUT_SLANT;
 		if (by > 0 && !loose)
@@ -54,6 +55,8 @@ static tomos_status row_answers(const Search *s, const Coarse *c, const double p
 	free |= 1u << POSE_ROW;
 	if (!is_unknown(s, POSE_ROW))
 		TRY(epipolar_step(c, pose, s->reversed, free, &here));
+	if (here.covariance[POSE_SLANT][POSE_SLANT] > 0) /* else the two could not be compared */
+		free |= POSE_KEEP;
 	TRY(epipolar_step(c, beside, s->reversed, free, &step));
 	double error = (double)c->bin * deviation(here.covariance[POSE_ROW][POSE_ROW]);
 	*answers = step.solved && here.solved && error < LOOSE_ROW &&
@@ -61,22 +64,49 @@ static tomos_status row_answers(const Search *s, const Coarse *c, const double p
 	return TOMOS_OK;
 }
 
-/* One step; step->residual is that before it. */
-static tomos_status step_planes(
-	const Search *s, const Coarse *c, unsigned free, double pose[POSE_COUNT], PoseStep *step)
+static void move_pose(const Coarse *c, const PoseStep *step, double pose[POSE_COUNT])
 {
-	TRY(epipolar_step(c, pose, s->reversed, free, step));
-	for (int k = 0; k < POSE_COUNT && step->solved; k++) {
+	for (int k = 0; k < POSE_COUNT; k++) {
 		double most = search_largest_step(k, &c->orbit);
 		pose[k] += fmin(fmax(step->step[k], -most), most);
 	}
-	return TOMOS_OK;
+}
+
+/* Adds to a step what pairs, which know nothing of its errors, have given for swivel and scale:
+ * where the step began. error: of these; NAN: none. Where the two contradict each other by more
+ * than their errors, those of swivel and scale are as much larger. */
+static void add_pairs(const double error[POSE_COUNT], const Coarse *c, PoseStep *step)
+{
+	double(*v)[NORMAL_MOST] = step->covariance, n = (double)c->orbit.columns, apart = 1;
+	const double common[POSE_COUNT] = {
+		[POSE_SWIVEL] = COMMON_SWIVEL, [POSE_SCALE] = COMMON_SCALE / (n * n)};
+	for (int k = POSE_SWIVEL; k <= POSE_SCALE; k++) {
+		if (!(v[k][k] > 0) || isnan(error[k]))
+			continue;
+		double gain[NORMAL_MOST], row[NORMAL_MOST], left = -step->step[k];
+		v[k][k] += common[k] * common[k];
+		double all = v[k][k] + error[k] * error[k];
+		for (int i = 0; i < NORMAL_MOST; i++) {
+			gain[i] = v[i][k] / all;
+			row[i] = v[k][i];
+		}
+		for (int i = 0; i < NORMAL_MOST; i++) {
+			step->step[i] += gain[i] * left;
+			for (int j = 0; j < NORMAL_MOST; j++)
+				v[i][j] -= gain[i] * row[j];
+		}
+		apart = fmax(apart, left * left / all);
+	}
+	for (int k = POSE_SWIVEL; k <= POSE_SCALE; k++)
+		v[k][k] *= apart;
 }
 
 /* The values in `free` from `steps` steps, or more while planes are not alike yet but become so:
  * few small parts of an object are alike only near the right pose. The other values stay as they
- * are; nothing where the views have too few planes in common that the detector sees as a whole. */
-static tomos_status fit_planes(Search *s, int scan, unsigned free, int steps)
+ * are; nothing where the views have too few planes in common that the detector sees as a whole.
+ * pairs: errors of what pairs have given for values in `free`; NAN: nothing. */
+static tomos_status fit_planes(
+	Search *s, int scan, unsigned free, int steps, const double pairs[POSE_COUNT])
 {
 	const Coarse *c = &s->problem->coarse[scan];
 	double pose[POSE_COUNT], start[POSE_COUNT], last = HUGE_VAL;
@@ -84,7 +114,13 @@ static tomos_status fit_planes(Search *s, int scan, unsigned free, int steps)
 	coarse_pose(c, s->pose, pose);
 	for (int i = 0; i < MOST_STEPS; i++) {
 		memcpy(start, pose, sizeof start);
-		TRY(step_planes(s, c, free, pose, &step));
+		TRY(epipolar_step(c, pose, s->reversed, free, &step));
+		if (step.solved) {
+			for (int k = 0; k < NORMAL_MOST * NORMAL_MOST && s->few; k++)
+				step.covariance[k / NORMAL_MOST][k % NORMAL_MOST] *= FEW_PLANES;
+			add_pairs(pairs, c, &step);
+			move_pose(c, &step, pose);
+		}
 		s->planes = step.solved && step.residual < UNLIKE;
 		if (i + 1 >= steps && (s->planes || scan != COARSE_REST))
 			break;
@@ -99,7 +135,7 @@ static tomos_status fit_planes(Search *s, int scan, unsigned free, int steps)
 	if (!s->planes)
 		return TOMOS_OK;
 	fine_pose(c, pose, s->pose);
-	plane_errors(s, c, &step);
+	plane_errors(s, c, &step, pairs);
 	for (int k = POSE_ROW; k <= POSE_ROLL && scan == COARSE_FINE; k++) {
 		double unit = k == POSE_ROW ? (double)c->bin : 1; /* steps may be too short */
 		s->error[k] = hypot(s->error[k], unit * (pose[k] - start[k]));
@@ -142,28 +178,55 @@ static tomos_status fit_fan(Search *s)
 	return TOMOS_OK;
 }
 
+/* Swivel and scale of planes: where pairs do not determine them, and in the last scan together with
+ * pairs, whose errors are then in `pairs`. */
+static unsigned fan_by_planes(Search *s, int scan, double pairs[POSE_COUNT])
+{
+	bool many = s->problem->coarse[scan].orbit.columns >= SWIVEL_COLUMNS;
+	unsigned by = s->by_planes;
+	for (int k = 0; k < POSE_COUNT; k++)
+		pairs[k] = NAN;
+	for (int k = many ? POSE_SWIVEL : POSE_SCALE; k <= POSE_SCALE && scan > COARSE_REST; k++) {
+		if (!is_unknown(s, k))
+			continue;
+		if (isnan(s->error[k]))
+			by |= 1u << k;
+		else if (scan == COARSE_FINE && !(by >> k & 1))
+			pairs[k] = s->error[k];
+	}
+	return by;
+}
+
 /* Row, roll and slant from planes of the averaged scan, and what pairs do not determine of swivel
  * and scale as far as planes do. */
 static tomos_status fit_scan(Search *s, int scan)
 {
 	static const int steps[COARSE_COUNT] = {3, 1, 1};
-	unsigned by, loose = 0, more = scan > COARSE_REST ? 1u << POSE_SLANT : 0;
-	bool many = s->problem->coarse[scan].orbit.columns >= SWIVEL_COLUMNS;
-	for (int k = many ? POSE_SWIVEL : POSE_SCALE; k <= POSE_SCALE && scan > COARSE_REST; k++)
-		if (is_unknown(s, k) && isnan(s->error[k]))
-			s->by_planes |= 1u << k;
+	double pairs[POSE_COUNT];
+	unsigned by = fan_by_planes(s, scan, pairs), loose,
+		 more = scan > COARSE_REST ? 1u << POSE_SLANT : 0;
 	const Search start = *s;
 	do {
-		by = start.by_planes & ~loose;
-		*s = start;
-		s->by_planes = by;
-		bool far = scan == COARSE_PLANES && by >> POSE_SWIVEL & 1;
-		TRY(fit_planes(s, scan, (LINES | more | by) & s->problem->unknown,
-			far ? FAR_STEPS : steps[scan]));
+		unsigned joint = 0;
 		for (int k = POSE_SWIVEL; k <= POSE_SCALE; k++)
-			if (s->planes && by >> k & 1 && isnan(s->error[k]))
+			joint |= isnan(pairs[k]) ? 0 : 1u << k;
+		*s = start;
+		s->by_planes = by | joint;
+		bool far = scan == COARSE_PLANES && by >> POSE_SWIVEL & 1;
+		TRY(fit_planes(s, scan, (LINES | more | by | joint) & s->problem->unknown,
+			far ? FAR_STEPS : steps[scan], pairs));
+		s->by_planes = by;
+		loose = 0;
+		for (int k = POSE_SWIVEL; k <= POSE_SCALE && s->planes; k++)
+			if (by >> k & 1 && isnan(s->error[k]))
 				loose |= 1u << k;
-	} while (by & loose);
+		/* without a slant, planes are no help to pairs */
+		if (s->planes && is_unknown(s, POSE_SLANT) && isnan(s->error[POSE_SLANT]))
+			loose |= joint;
+		by &= ~loose;
+		for (int k = POSE_SWIVEL; k <= POSE_SCALE; k++)
+			pairs[k] = loose >> k & 1 ? NAN : pairs[k];
+	} while (loose);
 	return TOMOS_OK;
 }
 
@@ -177,15 +240,16 @@ static void forget_wrong(Search *s)
 	}
 }
 
-/* Row, roll and slant from planes; swivel and scale from pairs, and the axis from what gives it
- * better. From few pixels to many: what few of them give is off by more than noise is. */
+/* Row, roll and slant from planes; swivel and scale from pairs, in the end from both, and the axis
+ * from what gives it better. From few pixels to many: what few of them give is off by more than
+ * noise is. */
 tomos_status refine_planes(Search *s)
 {
 	static const int rounds[COARSE_COUNT] = {1, 4, 1};
-	Search planes = *s, before = *s;
-	double moved = 0; /* swivel from pairs and roll from planes follow each other */
+	Search before = *s, pairs = *s;
 	forget_wrong(s);
 	for (int scan = 0; scan < COARSE_COUNT; scan++) {
+		double moved = 0; /* swivel from pairs and roll from planes follow each other */
 		for (int i = 0; i < rounds[scan]; i++) {
 			double swivel = s->pose[POSE_SWIVEL];
 			TRY(fit_scan(s, scan));
@@ -193,20 +257,22 @@ tomos_status refine_planes(Search *s)
 				*s = before;
 				return TOMOS_OK;
 			}
-			planes = *s;
+			if (scan == COARSE_FINE)
+				break;
 			TRY(fit_fan(s));
 			moved = s->pose[POSE_SWIVEL] - swivel;
 			if (!(fabs(moved) > s->error[POSE_SWIVEL]))
 				break;
 		}
+		if (scan == COARSE_PLANES && !(s->by_planes >> POSE_SWIVEL & 1))
+			s->error[POSE_SWIVEL] = hypot(s->error[POSE_SWIVEL], moved);
+		if (scan == COARSE_PLANES)
+			pairs = *s;
 		TRY(search_report(s, scan + 1));
 	}
-	if (!(s->by_planes >> POSE_SWIVEL & 1))
-		s->error[POSE_SWIVEL] = hypot(s->error[POSE_SWIVEL], moved);
-	for (int k = POSE_AXIS; k <= POSE_SLANT; k++)
-		if (k != POSE_AXIS || !(s->error[k] < planes.error[k])) {
-			s->pose[k] = planes.pose[k];
-			s->error[k] = planes.error[k];
-		}
+	if (pairs.error[POSE_AXIS] < s->error[POSE_AXIS]) {
+		s->pose[POSE_AXIS] = pairs.pose[POSE_AXIS];
+		s->error[POSE_AXIS] = pairs.error[POSE_AXIS];
+	}
 	return TOMOS_OK;
 }

@@ -169,6 +169,10 @@ static void campaign(ConeArc arc, bool known)
 		assert_true(t.worst[k] <= MOST_ERRORS);
 		assert_int_equal(t.within[k], t.found[k]);
 	}
+	if (arc == ARC_FULL && scans == SCANS && !known && !getenv("TOMOS_TEST_SEED")) {
+		assert_true(t.found[POSE_SLANT] >= 12);
+		assert_true(t.found[POSE_SCALE] >= 12);
+	}
 	assert_true(t.took <= t.fdk);
 	assert_int_equal(t.wrong, 0);
 }

@@ -1,0 +1,52 @@
+/* The pose from planes that two views have in common: how far a step leads away from the true one,
+ * of objects wider than the detector, of which few planes count. */
+#include "prep/cone_scenes.h"
+#include "prep/pose.h"
+
+enum { SIZE = 256, VIEWS = 360 };
+
+/* The step at the true pose, all values free. */
+static void step_of(ConeScene *s, PoseStep *step)
+{
+	Orbit o;
+	Coarse scans[COARSE_COUNT];
+	double pose[POSE_COUNT];
+	cone_scene(s);
+	OK(orbit_take(&o, s->geometry));
+	OK(coarse_scans_begin(scans, &o));
+	OK(coarse_scans_add(scans, &s->array, 0));
+	OK(coarse_scans_finish(scans));
+	const Coarse *c = &scans[COARSE_FINE];
+	coarse_pose(c, s->pose, pose);
+	pose[POSE_SCALE] = 1;
+	OK(epipolar_step(c, pose, false, POSE_ALL, step));
+	coarse_scans_free(scans);
+	orbit_free(&o);
+	cone_scene_free(s);
+}
+
+/* Where all differences count alike, the distance is off by 1.2 %. */
+static void test_wide(void **state)
+{
+	static const double limits[POSE_COUNT] = {0.02, 0.2, 0.0003, 0.005, 0.002, 0.002};
+	ConeScene s = {.seed = 119,
+		.size = SIZE,
+		.rows = SIZE,
+		.views = VIEWS,
+		.object = OBJECT_WIDE,
+		.noise = 0.02,
+		.tilted = true,
+		.offset = 20};
+	PoseStep step;
+	(void)state;
+	step_of(&s, &step);
+	assert_true(step.solved);
+	for (int k = 0; k < POSE_COUNT; k++) {
+		printf("  value %d: %.5f, standard error %.5f\n", k, step.step[k],
+			sqrt(step.covariance[k][k]));
+		assert_true(fabs(step.step[k]) < limits[k]);
+	}
+}
+
+#define TESTS(T) T(test_wide)
+TEST_MAIN(TESTS, NULL, NULL)
