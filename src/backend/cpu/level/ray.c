@@ -98,13 +98,13 @@ static void fill_row(void *user, int64_t index)
 	}
 }
 
-/* Sums of LANES rays over the planes of the part. */
-INLINE vf sum_planes(
-	const Forward *f, const RayRow *row, Rays *rays, const int inside, const int planar)
+/* Sums of LANES rays over planes of the part. */
+INLINE vf sum_planes(const Forward *f, int64_t from, int64_t to, Rays *rays, const int inside,
+	const int planar)
 {
-	const float *plane = f->copy + row->from * f->part.plane;
+	const float *plane = f->copy + from * f->part.plane;
 	vf sum = {0};
-	for (int64_t k = row->from; k < row->to; k++, plane += f->part.plane) {
+	for (int64_t k = from; k < to; k++, plane += f->part.plane) {
 		vf fraction[2], x[4], low, high;
 		vi at = rays_visit(&f->part, rays, inside, planar ? 1 : 2, fraction);
 		if (planar) {
@@ -116,23 +116,69 @@ INLINE vf sum_planes(
 		}
 		sum += low + fraction[1] * (high - low);
 	}
+	return sum;
+}
+
+INLINE vf sum_copy(const Forward *f, const RayRow *row, Rays *rays, const int planar)
+{
+	const int64_t *planes = rays->planes, *within = rays->within;
+	vf sum = {0};
+	rays_skip(rays, planes[0] - row->from);
+	if (planes[0] < within[0])
+		sum += sum_planes(f, planes[0], within[0], rays, 0, planar);
+	sum += sum_planes(f, within[0], within[1], rays, 1, planar);
+	if (within[1] < planes[1])
+		sum += sum_planes(f, within[1], planes[1], rays, 0, planar);
 	return sum * rays->step;
 }
 
 static inline vf sum_rays(const Forward *f, const RayRow *row, Rays *rays)
 {
 	if (f->part.planar)
-		return rays->inside ? sum_planes(f, row, rays, 1, 1)
-				    : sum_planes(f, row, rays, 0, 1);
+		return sum_copy(f, row, rays, 1);
 #if defined TOMOS_LEVEL_avx512
 	WindowEdge edges[2];
 	if (rays->alike && window_edges(row, rays, 3, edges))
-		return rays->inside ? sum_windows(f, row, rays, edges, 3, 1)
-				    : sum_windows(f, row, rays, edges, 3, 0);
+		return rays_all_inside(row, rays) ? sum_windows(f, row, rays, edges, 3, 1)
+						  : sum_windows(f, row, rays, edges, 3, 0);
 	if (rays->alike && window_edges(row, rays, 4, edges))
 		return sum_windows(f, row, rays, edges, 4, 0);
 #endif
-	return rays->inside ? sum_planes(f, row, rays, 1, 0) : sum_planes(f, row, rays, 0, 0);
+	return sum_copy(f, row, rays, 0);
+}
+
+/* Pixels that will be needed: views are larger than caches. */
+static inline void prefetch_rows(
+	const float *image, int64_t pitch, int64_t rows, int64_t first, int64_t end)
+{
+	enum { LINE = 16 };
+	for (int64_t r = 0; r < rows; r++)
+		for (int64_t c = first; c < end; c += LINE)
+			__builtin_prefetch(image + r * pitch + c, 1);
+}
+
+/* As forward_side, with rows in the lanes. */
+static void forward_rows(const Forward *f, int64_t view, const Window *window, int side)
+{
+	const ProjectRequest *what = f->part.what;
+	const KernelModel *model = &what->plan->model;
+	const KernelView *k = &what->plan->views[what->first + view];
+	for (int64_t r = window->low[1]; r < window->high[1]; r += LANES) {
+		const RayRows rows = ray_rows(&f->part, k, r, window->high[1] - r, side);
+		float *image = what->projections + (view * model->rows + r) * model->columns;
+		int64_t first = window->low[0], end = window->high[0];
+		rows_clip(&f->part, k, r, rows.count, side, &first, &end);
+		prefetch_rows(image, model->columns, rows.count, first, end);
+		while (first < end) {
+			Rays rays[TOGETHER];
+			int many = rays_below(&f->part, &rows, &first, end, rays);
+			for (int i = 0; i < many; i++) {
+				const vf sums = sum_copy(f, &rows.end[0], &rays[i], 0);
+				for (int64_t l = 0; l < rows.count; l++)
+					image[rays[i].column + l * model->columns] += sums[l];
+			}
+		}
+	}
 }
 
 static inline void forward_rays(
@@ -186,7 +232,11 @@ static void forward_band(void *user, int64_t index)
 	window.low[1] += index % f->bands * BAND;
 	window.high[1] = min64(window.high[1], window.low[1] + BAND);
 	for (int side = -1; side <= 1; side += 2)
-		if (window_has(&f->part, k, &window, side))
+		if (!window_has(&f->part, k, &window, side))
+			continue;
+		else if (!f->pose && rows_beside(&f->part, k, &window))
+			forward_rows(f, view, &window, side);
+		else
 			forward_side(f, view, &window, side);
 }
 
@@ -291,14 +341,13 @@ tomos_status LEVEL(ray_pose)(const ProjectRequest *what)
 
 /* Copies of what the loop reads: compilers have to expect that stores of quads change the
  * originals. */
-INLINE void spread_planes(const RayPart *all, const RayRow *row, const Rays *from, const int inside,
-	const int planar, vf value, float *copy)
+INLINE void spread_planes(const RayPart *all, int64_t from, int64_t to, Rays *at_from,
+	const int inside, const int planar, vf value, float *copy)
 {
 	const RayPart part = *all;
-	Rays rays = *from;
-	float *plane = copy + row->from * part.plane;
-	value *= rays.step;
-	for (int64_t k = row->to - row->from; k > 0; k--, plane += part.plane) {
+	Rays rays = *at_from;
+	float *plane = copy + from * part.plane;
+	for (int64_t k = to - from; k > 0; k--, plane += part.plane) {
 		vf fraction[2], x[4];
 		vi at = rays_visit(&part, &rays, inside, planar ? 1 : 2, fraction);
 		vf high = value * fraction[1], low = value - high;
@@ -312,19 +361,55 @@ INLINE void spread_planes(const RayPart *all, const RayRow *row, const Rays *fro
 		x[2] = high - x[3];
 		vf_add_fours(plane, at, x);
 	}
+	memcpy(at_from->offset, rays.offset, sizeof rays.offset);
+}
+
+INLINE void spread_some(const RayPart *part, const RayRow *row, Rays *rays, const int planar,
+	vf value, float *copy)
+{
+	const int64_t *planes = rays->planes, *within = rays->within;
+	value *= rays->step;
+	rays_skip(rays, planes[0] - row->from);
+	if (planes[0] < within[0])
+		spread_planes(part, planes[0], within[0], rays, 0, planar, value, copy);
+	spread_planes(part, within[0], within[1], rays, 1, planar, value, copy);
+	if (within[1] < planes[1])
+		spread_planes(part, within[1], planes[1], rays, 0, planar, value, copy);
 }
 
 static inline void spread_rays(
 	const RayPart *part, const RayRow *row, Rays *rays, vf value, float *copy)
 {
-	if (part->planar && rays->inside)
-		spread_planes(part, row, rays, 1, 1, value, copy);
-	else if (part->planar)
-		spread_planes(part, row, rays, 0, 1, value, copy);
-	else if (rays->inside)
-		spread_planes(part, row, rays, 1, 0, value, copy);
+	if (part->planar)
+		spread_some(part, row, rays, 1, value, copy);
 	else
-		spread_planes(part, row, rays, 0, 0, value, copy);
+		spread_some(part, row, rays, 0, value, copy);
+}
+
+static void spread_rows(
+	const RayPart *part, int64_t view, const Window *window, int side, float *copy)
+{
+	const ProjectRequest *what = part->what;
+	const KernelModel *model = &what->plan->model;
+	const KernelView *k = &what->plan->views[what->first + view];
+	for (int64_t r = window->low[1]; r < window->high[1]; r += LANES) {
+		const RayRows rows = ray_rows(part, k, r, window->high[1] - r, side);
+		const float *image = what->projections + (view * model->rows + r) * model->columns;
+		int64_t first = window->low[0], end = window->high[0];
+		rows_clip(part, k, r, rows.count, side, &first, &end);
+		prefetch_rows(image, model->columns, rows.count, first, end);
+		while (first < end) {
+			Rays rays[TOGETHER];
+			int many = rays_below(part, &rows, &first, end, rays);
+			for (int i = 0; i < many; i++) {
+				vf value;
+				for (int64_t l = 0; l < LANES; l++)
+					value[l] = image[rays[i].column +
+							 min64(l, rows.count - 1) * model->columns];
+				spread_rays(part, &rows.end[0], &rays[i], value, copy);
+			}
+		}
+	}
 }
 
 /* Lanes are `every` columns apart, so that rays that are added one after the other share no voxels:
@@ -396,7 +481,11 @@ static void back_tile(void *user, int64_t index)
 		const KernelView *k = &what->plan->views[what->first + view];
 		Window window = part_window(&part, view);
 		for (int side = -1; side <= 1; side += 2)
-			if (window_has(&part, k, &window, side))
+			if (!window_has(&part, k, &window, side))
+				continue;
+			else if (rows_beside(&part, k, &window))
+				spread_rows(&part, view, &window, side, copy);
+			else
 				spread_side(&part, view, &window, side, copy);
 	}
 	give_part(&part, copy);

@@ -149,8 +149,34 @@ typedef struct {
 	vi element;                       /* of the copy, at position `whole` */
 	vf step;                          /* length from plane to plane; 0: the lane has no ray */
 	int64_t column;                   /* of lane 0 */
-	bool inside, alike;               /* all stay inside the part; see rays_alike */
+	int64_t planes[2], within[2];     /* first and end: some rays are in the part; all are */
+	bool alike;                       /* see rays_alike */
 } Rays;
+
+/* Up to LANES neighbouring detector rows, for vectors that have a ray of each. Lanes beyond the
+ * last row repeat it. */
+typedef struct {
+	RayRow end[2]; /* the first and the last row */
+	Doubles first[3], toward[3];
+	int64_t count;
+} RayRows;
+
+static inline RayRows ray_rows(
+	const RayPart *part, const KernelView *k, int64_t row, int64_t count, int side)
+{
+	RayRows r = {.count = min64(count, LANES)};
+	for (int l = 0; l < LANES; l++) {
+		if (l < r.count)
+			r.end[l > 0] = ray_row(part, k, row + l, side);
+		if (l == 0)
+			r.end[1] = r.end[0];
+		for (int i = 0; i < 3; i++) {
+			r.first[i].half[2 * l / LANES][l % (LANES / 2)] = r.end[1].first[i];
+			r.toward[i].half[2 * l / LANES][l % (LANES / 2)] = r.end[1].toward[i];
+		}
+	}
+	return r;
+}
 
 /* Rounding to multiples of a power of two p: the sum of a number and 1.5 2^52 p has the rounded
  * number, in units of p, in the lower half of its bits. */
@@ -192,15 +218,14 @@ typedef struct {
 	Doubles live; /* lanes with a ray */
 } WideRays;
 
-INLINE void half_rays(
-	const RayPart *part, const RayRow *r, vd column, const int alike, int h, WideRays *wide)
+INLINE void half_rays(const RayPart *part, const RayRow *r, const vd first[3], const vd toward[3],
+	vd column, const int alike, int h, WideRays *wide)
 {
 	vd direction[3], start[3];
 	for (int i = 0; i < 3; i++) {
-		vd pixel = r->first[i] + column * r->u[i], toward = r->toward[i] + (vd){0};
-		vd source = r->source[i] + (vd){0};
+		vd pixel = first[i] + column * r->u[i], source = r->source[i] + (vd){0};
 		start[i] = r->point ? source : pixel;
-		direction[i] = r->point ? toward + column * r->u[i] : toward;
+		direction[i] = r->point ? toward[i] + column * r->u[i] : toward[i];
 	}
 	vd ahead = direction[0] * r->side, rate = 1 / direction[0];
 	vl live = (ahead > 0) & belongs(part, 0, ahead, direction[1]) &
@@ -239,28 +264,63 @@ static inline bool rays_inside(const RayPart *part, const RayRow *r, const Rays 
 	return !vi_any(outside != 0);
 }
 
-/* The rays of columns first, first + every, .. before `end`. Returns false if there are none. */
-INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t every, int64_t end,
-	const int alike, Rays *rays)
+/* The largest values of any lane. */
+static inline void most_of_four(const vf m[4], float most[4])
 {
-	const double last = (double)end - 1;
-	Doubles column = doubles_line((double)first, (double)every);
-	WideRays wide;
-	for (int h = 0; h < 2; h++) {
-		vd c = column.half[h];
-		half_rays(part, r, vd_choose(c < last, c, last + (vd){0}), alike, h, &wide);
+	vf fours[4], two[2];
+	float each[LANES];
+	transpose_four(m, fours);
+	for (int i = 0; i < 2; i++)
+		two[i] = vf_max(fours[i], fours[i + 2]);
+	vf_store(each, vf_max(two[0], two[1]));
+	memcpy(most, each, 4 * sizeof *most);
+	for (int l = 4; l < LANES; l++)
+		most[l % 4] = fmaxf(most[l % 4], each[l]);
+}
+
+/* The planes in which some of the rays are in the part, and those in which all are, in single
+ * precision: with a margin, so that the first are never too few and the others never too many. */
+static inline void rays_planes(const RayPart *part, const RayRow *r, Rays *rays)
+{
+	const float margin = 1e-3F, least = 0x1p-20F, never = 0x1p20F;
+	const float last = (float)(r->to - 1 - r->from);
+	vf enter[2] = {{0}, {0}}, leave[2] = {vf_all(last), vf_all(last)};
+	for (int i = part->planar; i < 2; i++) {
+		vf slope = vi_float(rays->slope[i]) * (float)(1 / OFFSET_ONE);
+		vf at = vi_float(rays->whole[i]) +
+			vi_float(rays->offset[i]) * (float)(1 / OFFSET_ONE);
+		vf rate = 1 / (slope + vf_where(vf_abs(slope) < least, vf_all(2 * least)));
+		vf low = -at * rate, high = ((float)(part->n[i + 1] + 1) - at) * rate;
+		vf slack = margin * vf_abs(rate), first = vf_min(low, high), end = vf_max(low, high);
+		enter[0] = vf_max(enter[0], first - slack);
+		leave[0] = vf_min(leave[0], end + slack);
+		enter[1] = vf_max(enter[1], first + slack);
+		leave[1] = vf_min(leave[1], end - slack);
 	}
-	vi live = vf_truncate(vf_lane()) < (int32_t)min64(parts(end - first, every), LANES);
-	if (!alike)
-		live &= doubles_low(&wide.live);
-	if (!alike && !vi_any(live))
-		return false;
+	const vi some = enter[0] <= leave[0];
+	const vf none = vf_where(~some, vf_all(-never));
+	const vf ends[4] = {vf_where(some, -enter[0]) + none, vf_where(some, leave[0]) + none,
+		enter[1], -leave[1]};
+	float most[4];
+	most_of_four(ends, most);
+	rays->planes[0] = r->from + (int64_t)ceilf(-most[0]);
+	rays->planes[1] = r->from + (int64_t)floorf(most[1]) + 1;
+	rays->within[0] = r->from + (int64_t)ceilf(most[2]);
+	rays->within[1] = r->from + (int64_t)floorf(-most[3]) + 1;
+	if (rays->within[0] >= rays->within[1])
+		rays->within[0] = rays->within[1] = rays->planes[0];
+}
+
+/* Returns false if no ray is in the part. */
+INLINE bool rays_pack(
+	const RayPart *part, const RayRow *r, const WideRays *wide, vi live, Rays *rays)
+{
 	vf square = vf_all((float)(r->size[0] * r->size[0]));
 	for (int i = 0; i < 2; i++) {
 		float size = (float)(r->size[i + 1] / OFFSET_ONE);
-		rays->whole[i] = doubles_low(&wide.whole[i]);
-		rays->offset[i] = doubles_low(&wide.offset[i]);
-		rays->slope[i] = doubles_low(&wide.slope[i]);
+		rays->whole[i] = doubles_low(&wide->whole[i]);
+		rays->offset[i] = doubles_low(&wide->offset[i]);
+		rays->slope[i] = doubles_low(&wide->slope[i]);
 		vf along = size * vi_float(rays->slope[i]);
 		square += along * along;
 	}
@@ -269,10 +329,74 @@ INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t
 	if (!part->planar)
 		rays->element = (vi)((vu)rays->whole[0] * (uint32_t)part->row +
 				     (vu)rays->whole[1] * (uint32_t)part->per);
+	for (int i = 0; i < 2; i++)
+		rays->planes[i] = rays->within[i] = i ? r->to : r->from;
+	if (!rays_inside(part, r, rays))
+		rays_planes(part, r, rays);
+	return rays->planes[0] < rays->planes[1];
+}
+
+/* The rays of columns first, first + every, .. before `end`. Returns false if there are none. */
+INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t every, int64_t end,
+	const int alike, Rays *rays)
+{
+	const double last = (double)end - 1;
+	Doubles column = doubles_line((double)first, (double)every);
+	WideRays wide;
+	for (int h = 0; h < 2; h++) {
+		vd c = column.half[h], at[3], toward[3];
+		for (int i = 0; i < 3; i++) {
+			at[i] = r->first[i] + (vd){0};
+			toward[i] = r->toward[i] + (vd){0};
+		}
+		half_rays(part, r, at, toward, vd_choose(c < last, c, last + (vd){0}), alike, h,
+			&wide);
+	}
+	vi live = vf_truncate(vf_lane()) < (int32_t)min64(parts(end - first, every), LANES);
+	if (!alike)
+		live &= doubles_low(&wide.live);
+	if (!alike && !vi_any(live))
+		return false;
 	rays->column = first;
 	rays->alike = alike;
-	rays->inside = rays_inside(part, r, rays);
-	return true;
+	return rays_pack(part, r, &wide, live, rays);
+}
+
+/* The rays of a column of several rows, likewise. */
+INLINE bool rays_down(
+	const RayPart *part, const RayRows *rows, int64_t column, const int alike, Rays *rays)
+{
+	WideRays wide;
+	for (int h = 0; h < 2; h++) {
+		vd first[3], toward[3];
+		for (int i = 0; i < 3; i++) {
+			first[i] = rows->first[i].half[h];
+			toward[i] = rows->toward[i].half[h];
+		}
+		half_rays(part, &rows->end[0], first, toward, (double)column + (vd){0}, alike, h,
+			&wide);
+	}
+	vi live = vf_truncate(vf_lane()) < (int32_t)rows->count;
+	if (!alike)
+		live &= doubles_low(&wide.live);
+	if (!alike && !vi_any(live))
+		return false;
+	rays->column = column;
+	rays->alike = alike;
+	return rays_pack(part, &rows->end[0], &wide, live, rays);
+}
+
+static inline bool rays_all_inside(const RayRow *r, const Rays *rays)
+{
+	return rays->within[0] == r->from && rays->within[1] == r->to;
+}
+
+/* Moves rays from the first plane to another one. */
+INLINE void rays_skip(Rays *rays, int64_t planes)
+{
+	for (int i = 0; i < 2; i++)
+		rays->offset[i] = (vi)((vu)rays->offset[i] +
+				       (uint32_t)planes * (vu)rays->slope[i]);
 }
 
 /* Index of the element at or below each ray in a plane of the copy, where elements outside the part

@@ -90,9 +90,9 @@ INLINE void follow(const RayPart *part, int64_t planes, Rays *rays, const int in
 }
 
 static __attribute__((noinline)) void path_of(
-	const RayPart *part, int64_t planes, Rays *rays, Path *path)
+	const RayPart *part, const RayRow *row, int64_t planes, Rays *rays, Path *path)
 {
-	if (rays->inside)
+	if (rays_all_inside(row, rays))
 		follow(part, planes, rays, 1, path);
 	else
 		follow(part, planes, rays, 0, path);
@@ -179,7 +179,7 @@ static void forward_rays(
 	Path path;
 	quad each[LANES] = {{0}};
 	vf sums[IMAGES];
-	path_of(&f->now.part, planes, rays, &path);
+	path_of(&f->now.part, row, planes, rays, &path);
 	sum_path(&f->now.part, f->now.copy + row->from * f->now.part.plane, planes, &path, count,
 		each);
 	quads_split(each, sums);
@@ -351,7 +351,7 @@ static void spread_rays(const RayPart *part, const RayRow *row, Rays *rays, int6
 	const int64_t planes = row->to - row->from, count = end - rays->column;
 	Path path;
 	quad each[LANES];
-	path_of(part, planes, rays, &path);
+	path_of(part, row, planes, rays, &path);
 	load_values(images, rays, count, each);
 	spread_path(part, copy + row->from * part->plane, planes, &path, count, each);
 }
