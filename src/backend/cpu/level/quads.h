@@ -92,6 +92,15 @@ static inline void vf_load_fours_by(const float *p, const int32_t *at, const int
 	load_fours(p, each, per, m);
 }
 
+/* The same with places in memory. */
+static inline void vf_load_fours_at(const float *p, const int32_t *at, vf m[4])
+{
+	int64_t each[LANES];
+	for (int l = 0; l < LANES; l++)
+		each[l] = at[l];
+	load_fours(p, each, 1, m);
+}
+
 /* The quads of the lanes of four vectors: each[l] has lane l of all of them. */
 static inline void quads_of(const vf m[4], quad each[LANES])
 {
@@ -132,6 +141,15 @@ static inline void vf_add_fours(float *p, vi at, const vf m[4])
 {
 	int64_t each[LANES];
 	vi_extract(at, each);
+	add_fours(p, each, 1, m);
+}
+
+/* The same with places in memory. */
+static inline void vf_add_fours_at(float *p, const int32_t *at, const vf m[4])
+{
+	int64_t each[LANES];
+	for (int l = 0; l < LANES; l++)
+		each[l] = at[l];
 	add_fours(p, each, 1, m);
 }
 

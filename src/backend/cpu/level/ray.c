@@ -22,7 +22,7 @@ enum {
 	LEAST_ROWS = 32,
 	CLEARED = 1 << 14, /* floats of `single` that a task clears */
 };
-static const int64_t part_size[3] = {PLANES, BESIDE, BESIDE}, planar_size[3] = {32, 1, 256};
+static const int64_t part_size[3] = {PLANES, 64, 64}, planar_size[3] = {32, 1, 256};
 
 bool LEVEL(ray_applies)(const ProjectRequest *what)
 {
@@ -99,37 +99,31 @@ static void fill_row(void *user, int64_t index)
 }
 
 /* Sums of LANES rays over planes of the part. */
-INLINE vf sum_planes(const Forward *f, int64_t from, int64_t to, Rays *rays, const int inside,
+INLINE vf sum_path(const float *plane, int64_t stride, int64_t planes, const Path *path,
 	const int planar)
 {
-	const float *plane = f->copy + from * f->part.plane;
 	vf sum = {0};
-	for (int64_t k = from; k < to; k++, plane += f->part.plane) {
-		vf fraction[2], x[4], low, high;
-		vi at = rays_visit(&f->part, rays, inside, planar ? 1 : 2, fraction);
+	for (int64_t k = 0; k < planes; k++, plane += stride) {
+		vf x[4], low, high;
 		if (planar) {
-			low = vf_load_twos(plane, &at, &high);
+			low = vf_load_twos(plane, &path->at[k], &high);
 		} else {
-			vf_load_fours(plane, at, x);
-			low = x[0] + fraction[0] * (x[1] - x[0]);
-			high = x[2] + fraction[0] * (x[3] - x[2]);
+			vf_load_fours_at(plane, (const int32_t *)&path->at[k], x);
+			low = x[0] + path->across[k] * (x[1] - x[0]);
+			high = x[2] + path->across[k] * (x[3] - x[2]);
 		}
-		sum += low + fraction[1] * (high - low);
+		sum += low + path->along[k] * (high - low);
 	}
 	return sum;
 }
 
 INLINE vf sum_copy(const Forward *f, const RayRow *row, Rays *rays, const int planar)
 {
-	const int64_t *planes = rays->planes, *within = rays->within;
-	vf sum = {0};
-	rays_skip(rays, planes[0] - row->from);
-	if (planes[0] < within[0])
-		sum += sum_planes(f, planes[0], within[0], rays, 0, planar);
-	sum += sum_planes(f, within[0], within[1], rays, 1, planar);
-	if (within[1] < planes[1])
-		sum += sum_planes(f, within[1], planes[1], rays, 0, planar);
-	return sum * rays->step;
+	const RayPart *part = &f->part;
+	Path path;
+	ray_path(part, row, rays, &path);
+	return rays->step * sum_path(f->copy + rays->planes[0] * part->plane, part->plane,
+				    rays->planes[1] - rays->planes[0], &path, planar);
 }
 
 static inline vf sum_rays(const Forward *f, const RayRow *row, Rays *rays)
@@ -339,42 +333,30 @@ tomos_status LEVEL(ray_pose)(const ProjectRequest *what)
 
 /* ---- adjoint --------------------------------------------------------------------------------- */
 
-/* Copies of what the loop reads: compilers have to expect that stores of quads change the
- * originals. */
-INLINE void spread_planes(const RayPart *all, int64_t from, int64_t to, Rays *at_from,
-	const int inside, const int planar, vf value, float *copy)
+INLINE void spread_path(float *plane, int64_t stride, int64_t planes, const Path *path, vf value,
+	const int planar)
 {
-	const RayPart part = *all;
-	Rays rays = *at_from;
-	float *plane = copy + from * part.plane;
-	for (int64_t k = to - from; k > 0; k--, plane += part.plane) {
-		vf fraction[2], x[4];
-		vi at = rays_visit(&part, &rays, inside, planar ? 1 : 2, fraction);
-		vf high = value * fraction[1], low = value - high;
+	for (int64_t k = 0; k < planes; k++, plane += stride) {
+		vf x[4], high = value * path->along[k], low = value - high;
 		if (planar) {
-			vf_add_twos(plane, (const int32_t *)&at, low, high);
+			vf_add_twos(plane, (const int32_t *)&path->at[k], low, high);
 			continue;
 		}
-		x[1] = low * fraction[0];
+		x[1] = low * path->across[k];
 		x[0] = low - x[1];
-		x[3] = high * fraction[0];
+		x[3] = high * path->across[k];
 		x[2] = high - x[3];
-		vf_add_fours(plane, at, x);
+		vf_add_fours_at(plane, (const int32_t *)&path->at[k], x);
 	}
-	memcpy(at_from->offset, rays.offset, sizeof rays.offset);
 }
 
 INLINE void spread_some(const RayPart *part, const RayRow *row, Rays *rays, const int planar,
 	vf value, float *copy)
 {
-	const int64_t *planes = rays->planes, *within = rays->within;
-	value *= rays->step;
-	rays_skip(rays, planes[0] - row->from);
-	if (planes[0] < within[0])
-		spread_planes(part, planes[0], within[0], rays, 0, planar, value, copy);
-	spread_planes(part, within[0], within[1], rays, 1, planar, value, copy);
-	if (within[1] < planes[1])
-		spread_planes(part, within[1], planes[1], rays, 0, planar, value, copy);
+	Path path;
+	ray_path(part, row, rays, &path);
+	spread_path(copy + rays->planes[0] * part->plane, part->plane,
+		rays->planes[1] - rays->planes[0], &path, rays->step * value, planar);
 }
 
 static inline void spread_rays(

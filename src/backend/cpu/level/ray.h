@@ -10,7 +10,7 @@
 
 /* Positions in a plane are an integer per ray and a fixed-point offset with 24 fractional bits.
  * The offset changes by at most one voxel per plane, so that it cannot overflow. */
-enum { OFFSET_BITS = 24, PLANES = 24 };
+enum { OFFSET_BITS = 24, PLANES = 32 };
 #define OFFSET_ONE 0x1p24
 #define OFFSET_MASK 0xffffff
 
@@ -419,6 +419,41 @@ INLINE vi rays_visit(
 	if (inside)
 		return (vi)((vu)rays->element + (vu)element);
 	return planar ? at[1] : at[0] * (int32_t)part->row + at[1] * per;
+}
+
+/* LANES rays in the planes of a part: the element at or below each, and the fractions beyond it,
+ * across the rows and along them. */
+typedef struct {
+	vi at[PLANES];
+	vf across[PLANES], along[PLANES];
+} Path;
+
+INLINE void follow(const RayPart *all, int64_t planes, Rays *at_first, const int inside,
+	const int per, Path *path)
+{
+	const RayPart part = *all;
+	Rays rays = *at_first;
+	for (int64_t k = 0; k < planes; k++) {
+		vf fraction[2];
+		path->at[k] = rays_visit(&part, &rays, inside, per, fraction);
+		path->across[k] = fraction[0];
+		path->along[k] = fraction[1];
+	}
+}
+
+/* Follows rays through the planes from rays->planes[0] to rays->planes[1]. */
+static __attribute__((noinline)) void ray_path(
+	const RayPart *part, const RayRow *row, Rays *rays, Path *path)
+{
+	const int64_t planes = rays->planes[1] - rays->planes[0];
+	const bool inside = rays->planes[0] == rays->within[0] && rays->planes[1] == rays->within[1];
+	rays_skip(rays, rays->planes[0] - row->from);
+	if (part->planar)
+		follow(part, planes, rays, 0, 1, path);
+	else if (inside)
+		follow(part, planes, rays, 1, 2, path);
+	else
+		follow(part, planes, rays, 0, 2, path);
 }
 
 #endif

@@ -9,7 +9,7 @@
 #include "backend/cpu/level/ray_parts.h"
 
 enum {
-	DEEP = PLANES / 2, /* planes of a part */
+	DEEP = 12, /* planes of a part */
 	BESIDE = 64,       /* rows of a part, and voxels of a row */
 	LINE = 16,         /* floats of a cache line */
 	SOME_VIEWS = 64,   /* whose windows are found by one task */
@@ -77,9 +77,9 @@ static int64_t part_strides(const RayPart *part, int64_t stride[3])
 typedef struct {
 	vi at[DEEP];
 	vf across[DEEP], along[DEEP];
-} Path;
+} Path0;
 
-INLINE void follow(const RayPart *part, int64_t planes, Rays *rays, const int inside, Path *path)
+INLINE void follow0(const RayPart *part, int64_t planes, Rays *rays, const int inside, Path0 *path)
 {
 	for (int64_t k = 0; k < planes; k++) {
 		vf fraction[2];
@@ -90,12 +90,12 @@ INLINE void follow(const RayPart *part, int64_t planes, Rays *rays, const int in
 }
 
 static __attribute__((noinline)) void path_of(
-	const RayPart *part, const RayRow *row, int64_t planes, Rays *rays, Path *path)
+	const RayPart *part, const RayRow *row, int64_t planes, Rays *rays, Path0 *path)
 {
 	if (rays_all_inside(row, rays))
-		follow(part, planes, rays, 1, path);
+		follow0(part, planes, rays, 1, path);
 	else
-		follow(part, planes, rays, 0, path);
+		follow0(part, planes, rays, 0, path);
 }
 
 static inline float lane(const vf *v, int l)
@@ -105,7 +105,7 @@ static inline float lane(const vf *v, int l)
 
 /* Adds the samples of lane l in plane k to sum[0], and their fractions to sum[1]. */
 INLINE void add_sample(
-	const float *copy, int64_t row, const Path *path, int64_t k, int l, Eight sum[2])
+	const float *copy, int64_t row, const Path0 *path, int64_t k, int l, Eight sum[2])
 {
 	const float *at = copy + ((const int32_t *)&path->at[k])[l];
 	Eight low = EIGHT_FROM(at), high = EIGHT_FROM(at + row);
@@ -122,7 +122,7 @@ static inline quad sample_sum(const Eight sum[2])
 
 /* The first `count` rays, two at a time: additions to the sums of one wait for each other. */
 static __attribute__((noinline)) void sum_path(const RayPart *part, const float *copy,
-	int64_t planes, const Path *path, int64_t count, quad each[LANES])
+	int64_t planes, const Path0 *path, int64_t count, quad each[LANES])
 {
 	const int64_t row = part->row, plane = part->plane;
 	for (int l = 0; l < count; l += 2) {
@@ -176,7 +176,7 @@ static void forward_rays(
 	const Forward *f, const RayRow *row, Rays *rays, int64_t end, float *const images[IMAGES])
 {
 	const int64_t planes = row->to - row->from, count = min64(end - rays->column, LANES);
-	Path path;
+	Path0 path;
 	quad each[LANES] = {{0}};
 	vf sums[IMAGES];
 	path_of(&f->now.part, row, planes, rays, &path);
@@ -300,7 +300,7 @@ static tomos_status ray_circle_forward(const ProjectRequest *what)
 /* Adds the values of the first `count` rays. Rays that follow each other are apart: a load that
  * overlaps a recent store is slow. */
 static __attribute__((noinline)) void spread_path(const RayPart *part, float *copy, int64_t planes,
-	const Path *path, int64_t count, const quad values[LANES])
+	const Path0 *path, int64_t count, const quad values[LANES])
 {
 	const int64_t row = part->row, plane = part->plane;
 	for (int i = 0; i < LANES; i++) {
@@ -349,7 +349,7 @@ static void spread_rays(const RayPart *part, const RayRow *row, Rays *rays, int6
 	float *const images[IMAGES], float *copy)
 {
 	const int64_t planes = row->to - row->from, count = end - rays->column;
-	Path path;
+	Path0 path;
 	quad each[LANES];
 	path_of(part, row, planes, rays, &path);
 	load_values(images, rays, count, each);
