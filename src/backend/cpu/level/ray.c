@@ -8,21 +8,17 @@
  * instead of four.
  */
 #include "base/team.h"
-#include "backend/cpu/level/density.h"
-#include "backend/cpu/level/ray_parts.h"
-#include "backend/cpu/level/ray_window.h"
+#include "backend/cpu/level/ray_pose.h"
+#include "backend/cpu/level/ray_walk.h"
 
 enum {
-	BESIDE = 128, /* rows of a part, and voxels of a row */
-	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* 3.3 MB */
-	SLACK = BESIDE + 3 + 2 * WINDOW, /* floats that windows read before and after `single` */
-	SINGLE_FLOATS = LANES > 8 ? PLANES *(BESIDE + 3) * (BESIDE + 3) + 2 * SLACK : 0,
-	LEAST_VIEWS = 16, /* that repay a second copy */
+	HIGH = 64, /* rows of a part */
+	WIDE = 96, /* voxels of a row */
+	PART_FLOATS = PLANES * (HIGH + 2) * 2 * (WIDE + 3), /* 1.7 MB */
 	LEAST_TILES = 64, /* back */
 	LEAST_ROWS = 32,
-	CLEARED = 1 << 14, /* floats of `single` that a task clears */
 };
-static const int64_t part_size[3] = {PLANES, 64, 64}, planar_size[3] = {32, 1, 256};
+static const int64_t part_size[3] = {PLANES, HIGH, WIDE}, planar_size[3] = {32, 1, 256};
 
 bool LEVEL(ray_applies)(const ProjectRequest *what)
 {
@@ -33,21 +29,11 @@ bool LEVEL(ray_applies)(const ProjectRequest *what)
 	return !plan->model.clamp && plan->model.columns < (int64_t)FAR;
 }
 
-/* Voxels between neighbouring rays, beyond those that a window has (ray_window.h). */
-static double window_lacks(const ProjectRequest *what, const Density *d, bool circle)
-{
-	(void)what, (void)circle;
-	return LANES / d->columns - (WINDOW - 3);
-}
-
-/* Without windows of voxels, which forward projection has in 3D, a load or store per lane takes
- * most of the time: wide vectors have no advantage then. They need a second copy of the volume. */
+/* A load or store per lane takes most of the time, so that wide vectors have no advantage. */
 static bool ray_slower(const ProjectRequest *what)
 {
-	if (LANES <= 8)
-		return false;
-	return what->direction == ADJOINT || what->plan->model.planar ||
-	       what->count < LEAST_VIEWS || slower_in_sum(what, false, window_lacks);
+	(void)what;
+	return LANES > 8;
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -63,31 +49,14 @@ static void fill_planar(const Forward *f)
 				from[k * part->stride[0] + c * part->stride[2]];
 }
 
-/* Fills row `index` of all planes of `single`, the copy that has each voxel once. */
-static void fill_single(const Forward *f, int64_t index)
-{
-	const RayPart *part = &f->part;
-	const float *from = ray_voxels(part) + (index - 1) * part->stride[1];
-	bool has = index > 0 && index <= part->n[1];
-	int64_t width = part->n[2] + 3;
-	for (int64_t k = 0; k < part->n[0]; k++, from += part->stride[0]) {
-		float *to = f->single + (k * (part->n[1] + 3) + index) * width;
-		memset(to, 0, (size_t)width * sizeof *to);
-		for (int64_t c = 0; has && c < part->n[2]; c++)
-			to[c + 1] = from[c * part->stride[2]];
-	}
-}
-
-/* Fills row `index` of all planes of both copies; the last row exists in `single` only. */
+/* Fills row `index` of all planes of the copy. */
 static void fill_row(void *user, int64_t index)
 {
 	const Forward *f = user;
 	const RayPart *part = &f->part;
 	const float *from = ray_voxels(part) + (index - 1) * part->stride[1];
 	bool has[2] = {index > 0 && index <= part->n[1], index < part->n[1]};
-	if (f->single)
-		fill_single(f, index);
-	for (int64_t k = 0; index < part->n[1] + 2 && k < part->n[0]; k++) {
+	for (int64_t k = 0; k < part->n[0]; k++) {
 		float *to = f->copy + k * part->plane + index * part->row;
 		memset(to, 0, (size_t)part->row * sizeof *to);
 		for (int i = 0; i < 2; i++) {
@@ -98,9 +67,8 @@ static void fill_row(void *user, int64_t index)
 	}
 }
 
-/* Sums of LANES rays over planes of the part. */
-INLINE vf sum_path(const float *plane, int64_t stride, int64_t planes, const Path *path,
-	const int planar)
+INLINE vf sum_path(
+	const float *plane, int64_t stride, int64_t planes, const Path *path, const int planar)
 {
 	vf sum = {0};
 	for (int64_t k = 0; k < planes; k++, plane += stride) {
@@ -117,97 +85,56 @@ INLINE vf sum_path(const float *plane, int64_t stride, int64_t planes, const Pat
 	return sum;
 }
 
-INLINE vf sum_copy(const Forward *f, const RayRow *row, Rays *rays, const int planar)
+/* Sums of LANES rays over the planes of the part. Their positions in all planes are computed first:
+ * they are in memory then, and a processor overlaps more planes of two short loops. */
+INLINE vf sum_rays(const Forward *f, const RayPart *part, Rays *rays, const int planar)
 {
-	const RayPart *part = &f->part;
 	Path path;
-	ray_path(part, row, rays, &path);
+	rays_path(part, rays, planar ? 1 : 2, &path);
 	return rays->step * sum_path(f->copy + rays->planes[0] * part->plane, part->plane,
 				    rays->planes[1] - rays->planes[0], &path, planar);
 }
 
-static inline vf sum_rays(const Forward *f, const RayRow *row, Rays *rays)
+static inline void add_pixels(float *pixels, const Rays *rays, vf sums)
 {
-	if (f->part.planar)
-		return sum_copy(f, row, rays, 1);
-#if defined TOMOS_LEVEL_avx512
-	WindowEdge edges[2];
-	if (rays->alike && window_edges(row, rays, 3, edges))
-		return rays_all_inside(row, rays) ? sum_windows(f, row, rays, edges, 3, 1)
-						  : sum_windows(f, row, rays, edges, 3, 0);
-	if (rays->alike && window_edges(row, rays, 4, edges))
-		return sum_windows(f, row, rays, edges, 4, 0);
-#endif
-	return sum_copy(f, row, rays, 0);
+	if (rays->pitch == 1)
+		vf_add_some(pixels, rays->count, sums);
+	for (int64_t l = 0; rays->pitch != 1 && l < rays->count; l++)
+		pixels[l * rays->pitch] += sums[l];
 }
 
-/* Pixels that will be needed: views are larger than caches. */
-static inline void prefetch_rows(
-	const float *image, int64_t pitch, int64_t rows, int64_t first, int64_t end)
+static inline void forward_rays(void *user, const RayPart *part, float *image, Rays *rays)
 {
-	enum { LINE = 16 };
-	for (int64_t r = 0; r < rows; r++)
-		for (int64_t c = first; c < end; c += LINE)
-			__builtin_prefetch(image + r * pitch + c, 1);
+	add_pixels(image + rays->pixel, rays, sum_rays(user, part, rays, 0));
 }
 
-/* As forward_side, with rows in the lanes. */
-static void forward_rows(const Forward *f, int64_t view, const Window *window, int side)
+static inline void forward_planar(void *user, const RayPart *part, float *image, Rays *rays)
 {
-	const ProjectRequest *what = f->part.what;
-	const KernelModel *model = &what->plan->model;
-	const KernelView *k = &what->plan->views[what->first + view];
-	for (int64_t r = window->low[1]; r < window->high[1]; r += LANES) {
-		const RayRows rows = ray_rows(&f->part, k, r, window->high[1] - r, side);
-		float *image = what->projections + (view * model->rows + r) * model->columns;
-		int64_t first = window->low[0], end = window->high[0];
-		rows_clip(&f->part, k, r, rows.count, side, &first, &end);
-		prefetch_rows(image, model->columns, rows.count, first, end);
-		while (first < end) {
-			Rays rays[TOGETHER];
-			int many = rays_below(&f->part, &rows, &first, end, rays);
-			for (int i = 0; i < many; i++) {
-				const vf sums = sum_copy(f, &rows.end[0], &rays[i], 0);
-				for (int64_t l = 0; l < rows.count; l++)
-					image[rays[i].column + l * model->columns] += sums[l];
-			}
-		}
-	}
+	add_pixels(image + rays->pixel, rays, sum_rays(user, part, rays, 1));
 }
 
-static inline void forward_rays(
-	const Forward *f, const RayRow *row, Rays *rays, float *pixels, int64_t count)
+static inline void forward_pose(void *user, const RayPart *part, float *image, Rays *rays)
 {
-	const KernelModel *model = &f->part.what->plan->model;
-	if (!f->pose) {
-		vf_add_some(pixels, count, sum_rays(f, row, rays));
-		return;
-	}
+	const KernelModel *model = &part->what->plan->model;
 	vf derivative[POSE_NUMBERS];
-	pose_rays(f, row, rays, derivative);
+	pose_rays(user, rays, derivative);
 	for (int n = 0; n < POSE_NUMBERS; n++)
-		vf_add_some(pixels + n * model->rows * model->columns, count, derivative[n]);
+		add_pixels(image + n * model->rows * model->columns + rays->pixel, rays,
+			derivative[n]);
 }
 
 static void forward_side(const Forward *f, int64_t view, const Window *window, int side)
 {
 	const ProjectRequest *what = f->part.what;
 	const KernelModel *model = &what->plan->model;
-	int64_t images = f->pose ? POSE_NUMBERS : 1;
-	for (int64_t r = window->low[1]; r < window->high[1]; r++) {
-		RayRow row = ray_row(&f->part, &what->plan->views[what->first + view], r, side);
-		float *image =
-			what->projections + (view * images * model->rows + r) * model->columns;
-		int64_t first = window->low[0], end = window->high[0];
-		ray_clip(&f->part, &row, &first, &end);
-		while (first < end) {
-			Rays rays[TOGETHER];
-			int many = rays_some(&f->part, &row, &first, LANES, 1, end, end, rays);
-			for (int i = 0; i < many; i++)
-				forward_rays(f, &row, &rays[i], image + rays[i].column,
-					end - rays[i].column);
-		}
-	}
+	const int64_t images = f->pose ? POSE_NUMBERS : 1;
+	float *image = what->projections + view * images * model->rows * model->columns;
+	if (f->pose)
+		walk_rays(&f->part, view, window, side, image, forward_pose, (void *)f);
+	else if (f->part.planar)
+		walk_rays(&f->part, view, window, side, image, forward_planar, (void *)f);
+	else
+		walk_rays(&f->part, view, window, side, image, forward_rays, (void *)f);
 }
 
 static void find_window(void *user, int64_t view)
@@ -226,11 +153,7 @@ static void forward_band(void *user, int64_t index)
 	window.low[1] += index % f->bands * BAND;
 	window.high[1] = min64(window.high[1], window.low[1] + BAND);
 	for (int side = -1; side <= 1; side += 2)
-		if (!window_has(&f->part, k, &window, side))
-			continue;
-		else if (!f->pose && rows_beside(&f->part, k, &window))
-			forward_rows(f, view, &window, side);
-		else
+		if (window_has(&f->part, k, &window, side))
 			forward_side(f, view, &window, side);
 }
 
@@ -264,7 +187,7 @@ static void forward_part(Forward *f)
 	if (f->part.planar)
 		fill_planar(f);
 	else
-		parallel_for(f->part.n[1] + 3, fill_row, f);
+		parallel_for(f->part.n[1] + 2, fill_row, f);
 	parallel_for(count, find_window, f);
 	for (int64_t i = 0; i < count; i++)
 		rows = max64(rows, f->windows[i].high[1] - f->windows[i].low[1]);
@@ -287,20 +210,9 @@ static void forward_axis(Forward *f, const ProjectRequest *what, int axis)
 			}
 }
 
-#if defined TOMOS_LEVEL_avx512
-/* Windows read beyond the ends of what is copied. */
-static void clear_single(void *user, int64_t index)
-{
-	const Forward *f = user;
-	const int64_t first = index * CLEARED, end = min64(first + CLEARED, SINGLE_FLOATS);
-	memset(f->single - SLACK + first, 0, (size_t)(end - first) * sizeof *f->single);
-}
-#endif
-
 static int64_t forward_floats(const ProjectRequest *what)
 {
-	return PART_FLOATS + SINGLE_FLOATS +
-	       what->count * (int64_t)(sizeof(Window) / sizeof(float));
+	return PART_FLOATS + what->count * (int64_t)(sizeof(Window) / sizeof(float));
 }
 
 static tomos_status forward(const ProjectRequest *what, bool pose)
@@ -310,10 +222,6 @@ static tomos_status forward(const ProjectRequest *what, bool pose)
 	TRY(scratch_take(&scratch, forward_floats(what), "a part of the volume"));
 	f.copy = scratch;
 	f.windows = (Window *)(void *)(scratch + PART_FLOATS);
-#if defined TOMOS_LEVEL_avx512
-	f.single = (float *)(f.windows + what->count) + SLACK;
-	parallel_for(parts(SINGLE_FLOATS, CLEARED), clear_single, &f);
-#endif
 	for (int axis = 0; axis < 3; axis++)
 		if (axis_used(what, axis))
 			forward_axis(&f, what, axis);
@@ -350,76 +258,38 @@ INLINE void spread_path(float *plane, int64_t stride, int64_t planes, const Path
 	}
 }
 
-INLINE void spread_some(const RayPart *part, const RayRow *row, Rays *rays, const int planar,
-	vf value, float *copy)
+INLINE void spread_rays(float *copy, const RayPart *part, const float *image, Rays *rays,
+	const int planar)
 {
 	Path path;
-	ray_path(part, row, rays, &path);
+	vf value;
+	for (int64_t l = 0; l < LANES; l++)
+		value[l] = image[rays->pixel + min64(l, rays->count - 1) * rays->pitch];
+	rays_path(part, rays, planar ? 1 : 2, &path);
 	spread_path(copy + rays->planes[0] * part->plane, part->plane,
 		rays->planes[1] - rays->planes[0], &path, rays->step * value, planar);
 }
 
-static inline void spread_rays(
-	const RayPart *part, const RayRow *row, Rays *rays, vf value, float *copy)
+static inline void back_rays(void *user, const RayPart *part, float *image, Rays *rays)
 {
+	spread_rays(user, part, image, rays, 0);
+}
+
+static inline void back_planar(void *user, const RayPart *part, float *image, Rays *rays)
+{
+	spread_rays(user, part, image, rays, 1);
+}
+
+static void back_side(
+	const RayPart *part, int64_t view, const Window *window, int side, float *copy)
+{
+	const ProjectRequest *what = part->what;
+	const KernelModel *model = &what->plan->model;
+	float *image = what->projections + view * model->rows * model->columns;
 	if (part->planar)
-		spread_some(part, row, rays, 1, value, copy);
+		walk_rays(part, view, window, side, image, back_planar, copy);
 	else
-		spread_some(part, row, rays, 0, value, copy);
-}
-
-static void spread_rows(
-	const RayPart *part, int64_t view, const Window *window, int side, float *copy)
-{
-	const ProjectRequest *what = part->what;
-	const KernelModel *model = &what->plan->model;
-	const KernelView *k = &what->plan->views[what->first + view];
-	for (int64_t r = window->low[1]; r < window->high[1]; r += LANES) {
-		const RayRows rows = ray_rows(part, k, r, window->high[1] - r, side);
-		const float *image = what->projections + (view * model->rows + r) * model->columns;
-		int64_t first = window->low[0], end = window->high[0];
-		rows_clip(part, k, r, rows.count, side, &first, &end);
-		prefetch_rows(image, model->columns, rows.count, first, end);
-		while (first < end) {
-			Rays rays[TOGETHER];
-			int many = rays_below(part, &rows, &first, end, rays);
-			for (int i = 0; i < many; i++) {
-				vf value;
-				for (int64_t l = 0; l < LANES; l++)
-					value[l] = image[rays[i].column +
-							 min64(l, rows.count - 1) * model->columns];
-				spread_rays(part, &rows.end[0], &rays[i], value, copy);
-			}
-		}
-	}
-}
-
-/* Lanes are `every` columns apart, so that rays that are added one after the other share no voxels:
- * a load from memory that was stored to just before is slow. */
-static void spread_side(
-	const RayPart *part, int64_t view, const Window *window, int side, float *copy)
-{
-	const ProjectRequest *what = part->what;
-	const KernelModel *model = &what->plan->model;
-	for (int64_t r = window->low[1]; r < window->high[1]; r++) {
-		RayRow row = ray_row(part, &what->plan->views[what->first + view], r, side);
-		const float *image = what->projections + (view * model->rows + r) * model->columns;
-		int64_t first = window->low[0], end = window->high[0];
-		ray_clip(part, &row, &first, &end);
-		int64_t every = parts(end - first, LANES);
-		const int64_t stop = first + every;
-		while (first < stop) {
-			Rays rays[TOGETHER];
-			int many = rays_some(part, &row, &first, 1, every, stop, end, rays);
-			for (int i = 0; i < many; i++) {
-				vf value;
-				for (int64_t l = 0; l < LANES; l++)
-					value[l] =
-						image[min64(rays[i].column + l * every, end - 1)];
-				spread_rays(part, &row, &rays[i], value, copy);
-			}
-		}
-	}
+		walk_rays(part, view, window, side, image, back_rays, copy);
 }
 
 /* Adds the copy of a part to the volume. */
@@ -463,12 +333,8 @@ static void back_tile(void *user, int64_t index)
 		const KernelView *k = &what->plan->views[what->first + view];
 		Window window = part_window(&part, view);
 		for (int side = -1; side <= 1; side += 2)
-			if (!window_has(&part, k, &window, side))
-				continue;
-			else if (rows_beside(&part, k, &window))
-				spread_rows(&part, view, &window, side, copy);
-			else
-				spread_side(&part, view, &window, side, copy);
+			if (window_has(&part, k, &window, side))
+				back_side(&part, view, &window, side, copy);
 	}
 	give_part(&part, copy);
 }

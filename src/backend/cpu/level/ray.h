@@ -149,8 +149,10 @@ typedef struct {
 	vi element;                       /* of the copy, at position `whole` */
 	vf step;                          /* length from plane to plane; 0: the lane has no ray */
 	int64_t column;                   /* of lane 0 */
-	int64_t planes[2], within[2];     /* first and end: some rays are in the part; all are */
-	bool alike;                       /* see rays_alike */
+	int64_t pixel, pitch, count; /* in the view: of lane 0, from lane to lane; lanes with a ray */
+	int64_t from, to;            /* of the row: positions are those in plane `from` */
+	int64_t planes[2];           /* first and end of those where some rays are in the part */
+	bool inside;                 /* all rays are, in all planes */
 } Rays;
 
 /* Up to LANES neighbouring detector rows, for vectors that have a ray of each. Lanes beyond the
@@ -161,21 +163,12 @@ typedef struct {
 	int64_t count;
 } RayRows;
 
-static inline RayRows ray_rows(
-	const RayPart *part, const KernelView *k, int64_t row, int64_t count, int side)
+static inline void rows_lane(RayRows *r, int l, const RayRow *row)
 {
-	RayRows r = {.count = min64(count, LANES)};
-	for (int l = 0; l < LANES; l++) {
-		if (l < r.count)
-			r.end[l > 0] = ray_row(part, k, row + l, side);
-		if (l == 0)
-			r.end[1] = r.end[0];
-		for (int i = 0; i < 3; i++) {
-			r.first[i].half[2 * l / LANES][l % (LANES / 2)] = r.end[1].first[i];
-			r.toward[i].half[2 * l / LANES][l % (LANES / 2)] = r.end[1].toward[i];
-		}
+	for (int i = 0; i < 3; i++) {
+		r->first[i].half[2 * l / LANES][l % (LANES / 2)] = row->first[i];
+		r->toward[i].half[2 * l / LANES][l % (LANES / 2)] = row->toward[i];
 	}
-	return r;
 }
 
 /* Rounding to multiples of a power of two p: the sum of a number and 1.5 2^52 p has the rounded
@@ -264,51 +257,27 @@ static inline bool rays_inside(const RayPart *part, const RayRow *r, const Rays 
 	return !vi_any(outside != 0);
 }
 
-/* The largest values of any lane. */
-static inline void most_of_four(const vf m[4], float most[4])
-{
-	vf fours[4], two[2];
-	float each[LANES];
-	transpose_four(m, fours);
-	for (int i = 0; i < 2; i++)
-		two[i] = vf_max(fours[i], fours[i + 2]);
-	vf_store(each, vf_max(two[0], two[1]));
-	memcpy(most, each, 4 * sizeof *most);
-	for (int l = 4; l < LANES; l++)
-		most[l % 4] = fmaxf(most[l % 4], each[l]);
-}
-
-/* The planes in which some of the rays are in the part, and those in which all are, in single
- * precision: with a margin, so that the first are never too few and the others never too many. */
+/* The planes in which some of the rays are in the part. In single precision, with a margin. */
 static inline void rays_planes(const RayPart *part, const RayRow *r, Rays *rays)
 {
 	const float margin = 1e-3F, least = 0x1p-20F, never = 0x1p20F;
-	const float last = (float)(r->to - 1 - r->from);
-	vf enter[2] = {{0}, {0}}, leave[2] = {vf_all(last), vf_all(last)};
+	vf enter = {0}, leave = vf_all((float)(r->to - 1 - r->from)), ends[2];
 	for (int i = part->planar; i < 2; i++) {
 		vf slope = vi_float(rays->slope[i]) * (float)(1 / OFFSET_ONE);
 		vf at = vi_float(rays->whole[i]) +
 			vi_float(rays->offset[i]) * (float)(1 / OFFSET_ONE);
 		vf rate = 1 / (slope + vf_where(vf_abs(slope) < least, vf_all(2 * least)));
 		vf low = -at * rate, high = ((float)(part->n[i + 1] + 1) - at) * rate;
-		vf slack = margin * vf_abs(rate), first = vf_min(low, high), end = vf_max(low, high);
-		enter[0] = vf_max(enter[0], first - slack);
-		leave[0] = vf_min(leave[0], end + slack);
-		enter[1] = vf_max(enter[1], first + slack);
-		leave[1] = vf_min(leave[1], end - slack);
+		vf slack = margin * vf_abs(rate);
+		enter = vf_max(enter, vf_min(low, high) - slack);
+		leave = vf_min(leave, vf_max(low, high) + slack);
 	}
-	const vi some = enter[0] <= leave[0];
-	const vf none = vf_where(~some, vf_all(-never));
-	const vf ends[4] = {vf_where(some, -enter[0]) + none, vf_where(some, leave[0]) + none,
-		enter[1], -leave[1]};
-	float most[4];
-	most_of_four(ends, most);
-	rays->planes[0] = r->from + (int64_t)ceilf(-most[0]);
-	rays->planes[1] = r->from + (int64_t)floorf(most[1]) + 1;
-	rays->within[0] = r->from + (int64_t)ceilf(most[2]);
-	rays->within[1] = r->from + (int64_t)floorf(-most[3]) + 1;
-	if (rays->within[0] >= rays->within[1])
-		rays->within[0] = rays->within[1] = rays->planes[0];
+	const vi some = enter <= leave;
+	const vf none = vf_where(~some, vf_all(never));
+	ends[0] = none + vf_where(some, enter);
+	ends[1] = none - vf_where(some, leave);
+	rays->planes[0] = r->from + (int64_t)ceilf(vf_lowest(ends[0]));
+	rays->planes[1] = r->from + (int64_t)floorf(-vf_lowest(ends[1])) + 1;
 }
 
 /* Returns false if no ray is in the part. */
@@ -329,9 +298,10 @@ INLINE bool rays_pack(
 	if (!part->planar)
 		rays->element = (vi)((vu)rays->whole[0] * (uint32_t)part->row +
 				     (vu)rays->whole[1] * (uint32_t)part->per);
-	for (int i = 0; i < 2; i++)
-		rays->planes[i] = rays->within[i] = i ? r->to : r->from;
-	if (!rays_inside(part, r, rays))
+	rays->from = rays->planes[0] = r->from;
+	rays->to = rays->planes[1] = r->to;
+	rays->inside = rays_inside(part, r, rays);
+	if (!rays->inside)
 		rays_planes(part, r, rays);
 	return rays->planes[0] < rays->planes[1];
 }
@@ -352,13 +322,13 @@ INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t
 		half_rays(part, r, at, toward, vd_choose(c < last, c, last + (vd){0}), alike, h,
 			&wide);
 	}
-	vi live = vf_truncate(vf_lane()) < (int32_t)min64(parts(end - first, every), LANES);
+	rays->count = min64(parts(end - first, every), LANES);
+	vi live = vf_truncate(vf_lane()) < (int32_t)rays->count;
 	if (!alike)
 		live &= doubles_low(&wide.live);
 	if (!alike && !vi_any(live))
 		return false;
 	rays->column = first;
-	rays->alike = alike;
 	return rays_pack(part, r, &wide, live, rays);
 }
 
@@ -382,13 +352,8 @@ INLINE bool rays_down(
 	if (!alike && !vi_any(live))
 		return false;
 	rays->column = column;
-	rays->alike = alike;
+	rays->count = rows->count;
 	return rays_pack(part, &rows->end[0], &wide, live, rays);
-}
-
-static inline bool rays_all_inside(const RayRow *r, const Rays *rays)
-{
-	return rays->within[0] == r->from && rays->within[1] == r->to;
 }
 
 /* Moves rays from the first plane to another one. */
@@ -436,24 +401,21 @@ INLINE void follow(const RayPart *all, int64_t planes, Rays *at_first, const int
 	for (int64_t k = 0; k < planes; k++) {
 		vf fraction[2];
 		path->at[k] = rays_visit(&part, &rays, inside, per, fraction);
-		path->across[k] = fraction[0];
+		if (per > 1)
+			path->across[k] = fraction[0];
 		path->along[k] = fraction[1];
 	}
 }
 
 /* Follows rays through the planes from rays->planes[0] to rays->planes[1]. */
-static __attribute__((noinline)) void ray_path(
-	const RayPart *part, const RayRow *row, Rays *rays, Path *path)
+INLINE void rays_path(const RayPart *part, Rays *rays, const int per, Path *path)
 {
 	const int64_t planes = rays->planes[1] - rays->planes[0];
-	const bool inside = rays->planes[0] == rays->within[0] && rays->planes[1] == rays->within[1];
-	rays_skip(rays, rays->planes[0] - row->from);
-	if (part->planar)
-		follow(part, planes, rays, 0, 1, path);
-	else if (inside)
-		follow(part, planes, rays, 1, 2, path);
+	rays_skip(rays, rays->planes[0] - rays->from);
+	if (rays->inside)
+		follow(part, planes, rays, 1, per, path);
 	else
-		follow(part, planes, rays, 0, 2, path);
+		follow(part, planes, rays, 0, per, path);
 }
 
 #endif

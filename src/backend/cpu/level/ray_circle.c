@@ -72,30 +72,9 @@ static int64_t part_strides(const RayPart *part, int64_t stride[3])
 
 /* ---- rays ------------------------------------------------------------------------------------ */
 
-/* LANES rays in the planes of a part: the element at or below each, and the fractions beyond it,
- * across the rows and along them. */
-typedef struct {
-	vi at[DEEP];
-	vf across[DEEP], along[DEEP];
-} Path0;
-
-INLINE void follow0(const RayPart *part, int64_t planes, Rays *rays, const int inside, Path0 *path)
+static __attribute__((noinline)) void path_of(const RayPart *part, Rays *rays, Path *path)
 {
-	for (int64_t k = 0; k < planes; k++) {
-		vf fraction[2];
-		path->at[k] = rays_visit(part, rays, inside, IMAGES, fraction);
-		path->across[k] = fraction[0];
-		path->along[k] = fraction[1];
-	}
-}
-
-static __attribute__((noinline)) void path_of(
-	const RayPart *part, const RayRow *row, int64_t planes, Rays *rays, Path0 *path)
-{
-	if (rays_all_inside(row, rays))
-		follow0(part, planes, rays, 1, path);
-	else
-		follow0(part, planes, rays, 0, path);
+	rays_path(part, rays, IMAGES, path);
 }
 
 static inline float lane(const vf *v, int l)
@@ -105,7 +84,7 @@ static inline float lane(const vf *v, int l)
 
 /* Adds the samples of lane l in plane k to sum[0], and their fractions to sum[1]. */
 INLINE void add_sample(
-	const float *copy, int64_t row, const Path0 *path, int64_t k, int l, Eight sum[2])
+	const float *copy, int64_t row, const Path *path, int64_t k, int l, Eight sum[2])
 {
 	const float *at = copy + ((const int32_t *)&path->at[k])[l];
 	Eight low = EIGHT_FROM(at), high = EIGHT_FROM(at + row);
@@ -122,7 +101,7 @@ static inline quad sample_sum(const Eight sum[2])
 
 /* The first `count` rays, two at a time: additions to the sums of one wait for each other. */
 static __attribute__((noinline)) void sum_path(const RayPart *part, const float *copy,
-	int64_t planes, const Path0 *path, int64_t count, quad each[LANES])
+	int64_t planes, const Path *path, int64_t count, quad each[LANES])
 {
 	const int64_t row = part->row, plane = part->plane;
 	for (int l = 0; l < count; l += 2) {
@@ -173,14 +152,15 @@ static void rows_prefetch(float *const rows[IMAGES], int64_t first, int64_t end)
 }
 
 static void forward_rays(
-	const Forward *f, const RayRow *row, Rays *rays, int64_t end, float *const images[IMAGES])
+	const Forward *f, Rays *rays, float *const images[IMAGES])
 {
-	const int64_t planes = row->to - row->from, count = min64(end - rays->column, LANES);
-	Path0 path;
+	const int64_t planes = rays->planes[1] - rays->planes[0];
+	const int64_t count = rays->count;
+	Path path;
 	quad each[LANES] = {{0}};
 	vf sums[IMAGES];
-	path_of(&f->now.part, row, planes, rays, &path);
-	sum_path(&f->now.part, f->now.copy + row->from * f->now.part.plane, planes, &path, count,
+	path_of(&f->now.part, rays, &path);
+	sum_path(&f->now.part, f->now.copy + rays->planes[0] * f->now.part.plane, planes, &path, count,
 		each);
 	quads_split(each, sums);
 	for (int k = 0; k < IMAGES; k++)
@@ -201,7 +181,7 @@ static void forward_side(const Forward *f, int64_t view, const Window *window, i
 			Rays rays[TOGETHER];
 			int many = rays_some(&f->now.part, &row, &first, LANES, 1, end, end, rays);
 			for (int i = 0; i < many; i++)
-				forward_rays(f, &row, &rays[i], end, images);
+				forward_rays(f, &rays[i], images);
 		}
 	}
 }
@@ -300,7 +280,7 @@ static tomos_status ray_circle_forward(const ProjectRequest *what)
 /* Adds the values of the first `count` rays. Rays that follow each other are apart: a load that
  * overlaps a recent store is slow. */
 static __attribute__((noinline)) void spread_path(const RayPart *part, float *copy, int64_t planes,
-	const Path0 *path, int64_t count, const quad values[LANES])
+	const Path *path, int64_t count, const quad values[LANES])
 {
 	const int64_t row = part->row, plane = part->plane;
 	for (int i = 0; i < LANES; i++) {
@@ -345,15 +325,15 @@ static void load_values(
 	quads_of(values, each);
 }
 
-static void spread_rays(const RayPart *part, const RayRow *row, Rays *rays, int64_t end,
-	float *const images[IMAGES], float *copy)
+static void spread_rays(
+	const RayPart *part, Rays *rays, float *const images[IMAGES], float *copy)
 {
-	const int64_t planes = row->to - row->from, count = end - rays->column;
-	Path0 path;
+	const int64_t planes = rays->planes[1] - rays->planes[0], count = rays->count;
+	Path path;
 	quad each[LANES];
-	path_of(part, row, planes, rays, &path);
+	path_of(part, rays, &path);
 	load_values(images, rays, count, each);
-	spread_path(part, copy + row->from * part->plane, planes, &path, count, each);
+	spread_path(part, copy + rays->planes[0] * part->plane, planes, &path, count, each);
 }
 
 static void spread_side(const Back *back, const RayPart *part, int64_t view, const Window *window,
@@ -371,7 +351,7 @@ static void spread_side(const Back *back, const RayPart *part, int64_t view, con
 			Rays rays[TOGETHER];
 			int many = rays_some(part, &row, &first, LANES, 1, end, end, rays);
 			for (int i = 0; i < many; i++)
-				spread_rays(part, &row, &rays[i], end, images, copy);
+				spread_rays(part, &rays[i], images, copy);
 		}
 	}
 }

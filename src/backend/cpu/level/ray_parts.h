@@ -62,50 +62,6 @@ static inline int rays_some(const RayPart *part, const RayRow *row, int64_t *fro
 	return many;
 }
 
-/* Whether rows of a window are better in the lanes than columns: rays of neighbouring rows enter
- * and leave a part together, and where they are apart across its rows, they share no elements.
- * Fans have a source for each row. */
-static inline bool rows_beside(const RayPart *part, const KernelView *k, const Window *window)
-{
-	const int64_t rows = window->high[1] - window->low[1];
-	return !part->planar && !KERNEL_FANS(k) && 4 * rows >= 3 * LANES * parts(rows, LANES) &&
-	       fabs(k->v[part->axes[1]]) > fabs(k->v[part->axes[2]]);
-}
-
-/* The columns of a window in which rays of some rows may cross the part. */
-static inline void rows_clip(const RayPart *part, const KernelView *k, int64_t row, int64_t count,
-	int side, int64_t *low, int64_t *high)
-{
-	int64_t first = *high, end = *low;
-	for (int64_t r = row; r < row + count; r++) {
-		const RayRow one = ray_row(part, k, r, side);
-		int64_t from = *low, to = *high;
-		ray_clip(part, &one, &from, &to);
-		if (from < to) {
-			first = min64(first, from);
-			end = max64(end, to);
-		}
-	}
-	*low = first;
-	*high = end;
-}
-
-/* Sets up to TOGETHER vectors of rays, of the columns from *from on. */
-static inline int rays_below(
-	const RayPart *part, const RayRows *rows, int64_t *from, int64_t end, Rays rays[TOGETHER])
-{
-	int many = 0;
-	const int64_t last = min64(*from + TOGETHER, end) - 1;
-	const bool alike = rays_alike(&rows->end[0], *from, last) &&
-			   rays_alike(&rows->end[1], *from, last);
-	for (; *from <= last; ++*from)
-		if (alike)
-			many += rays_down(part, rows, *from, 1, &rays[many]);
-		else
-			many += rays_down(part, rows, *from, 0, &rays[many]);
-	return many;
-}
-
 /* Whether any view of the request has rays with this dominant axis. */
 static inline bool axis_used(const ProjectRequest *what, int axis)
 {

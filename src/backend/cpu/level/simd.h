@@ -200,6 +200,20 @@ static inline vf vf_by_sign(vf s, vf negative, vf positive)
 #endif
 }
 
+/* The lowest of all lanes. */
+static inline float vf_lowest(vf v)
+{
+	float each[LANES], lowest[4];
+	vf_store(each, v);
+	memcpy(lowest, each, sizeof lowest);
+	for (int l = 4; l < LANES; l++)
+		lowest[l % 4] = each[l] < lowest[l % 4] ? each[l] : lowest[l % 4];
+	for (int l = 2; l > 0; l /= 2)
+		for (int i = 0; i < l; i++)
+			lowest[i] = lowest[i + l] < lowest[i] ? lowest[i + l] : lowest[i];
+	return lowest[0];
+}
+
 /* v clamped to [low, high]; NaN becomes low */
 static inline vf vf_clamp(vf v, float low, float high)
 {
