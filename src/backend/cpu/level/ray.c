@@ -8,15 +8,20 @@
  * instead of four.
  */
 #include "base/team.h"
-#include "backend/cpu/level/ray_pose.h"
+#include "backend/cpu/level/density.h"
 #include "backend/cpu/level/ray_walk.h"
+#include "backend/cpu/level/ray_window.h"
 
 enum {
 	HIGH = 64, /* rows of a part */
 	WIDE = 96, /* voxels of a row */
 	PART_FLOATS = PLANES * (HIGH + 2) * 2 * (WIDE + 3), /* 1.7 MB */
+	SLACK = WIDE + 3 + 2 * WINDOW, /* floats that windows read before and after `single` */
+	SINGLE_FLOATS = LANES > 8 ? PLANES *(HIGH + 3) * (WIDE + 3) + 2 * SLACK : 0,
+	LEAST_VIEWS = 16, /* that repay a second copy */
 	LEAST_TILES = 64, /* back */
 	LEAST_ROWS = 32,
+	CLEARED = 1 << 14, /* floats of `single` that a task clears */
 };
 static const int64_t part_size[3] = {PLANES, HIGH, WIDE}, planar_size[3] = {32, 1, 256};
 
@@ -29,11 +34,21 @@ bool LEVEL(ray_applies)(const ProjectRequest *what)
 	return !plan->model.clamp && plan->model.columns < (int64_t)FAR;
 }
 
-/* A load or store per lane takes most of the time, so that wide vectors have no advantage. */
+/* Voxels between neighbouring rays, beyond those that a window has (ray_window.h). */
+static double window_lacks(const ProjectRequest *what, const Density *d, bool circle)
+{
+	(void)what, (void)circle;
+	return LANES / d->columns - (WINDOW - 3);
+}
+
+/* Without windows of voxels, which forward projection has in 3D, a load or store per lane takes
+ * most of the time: wide vectors have no advantage then. They need a second copy of the volume. */
 static bool ray_slower(const ProjectRequest *what)
 {
-	(void)what;
-	return LANES > 8;
+	if (LANES <= 8)
+		return false;
+	return what->direction == ADJOINT || what->plan->model.planar ||
+	       what->count < LEAST_VIEWS || slower_in_sum(what, false, window_lacks);
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -49,14 +64,31 @@ static void fill_planar(const Forward *f)
 				from[k * part->stride[0] + c * part->stride[2]];
 }
 
-/* Fills row `index` of all planes of the copy. */
+/* Fills row `index` of all planes of `single`, the copy that has each voxel once. */
+static void fill_single(const Forward *f, int64_t index)
+{
+	const RayPart *part = &f->part;
+	const float *from = ray_voxels(part) + (index - 1) * part->stride[1];
+	bool has = index > 0 && index <= part->n[1];
+	int64_t width = part->n[2] + 3;
+	for (int64_t k = 0; k < part->n[0]; k++, from += part->stride[0]) {
+		float *to = f->single + (k * (part->n[1] + 3) + index) * width;
+		memset(to, 0, (size_t)width * sizeof *to);
+		for (int64_t c = 0; has && c < part->n[2]; c++)
+			to[c + 1] = from[c * part->stride[2]];
+	}
+}
+
+/* Fills row `index` of all planes of both copies; the last row exists in `single` only. */
 static void fill_row(void *user, int64_t index)
 {
 	const Forward *f = user;
 	const RayPart *part = &f->part;
 	const float *from = ray_voxels(part) + (index - 1) * part->stride[1];
 	bool has[2] = {index > 0 && index <= part->n[1], index < part->n[1]};
-	for (int64_t k = 0; k < part->n[0]; k++) {
+	if (f->single)
+		fill_single(f, index);
+	for (int64_t k = 0; index < part->n[1] + 2 && k < part->n[0]; k++) {
 		float *to = f->copy + k * part->plane + index * part->row;
 		memset(to, 0, (size_t)part->row * sizeof *to);
 		for (int i = 0; i < 2; i++) {
@@ -91,8 +123,8 @@ INLINE vf sum_rays(const Forward *f, const RayPart *part, Rays *rays, const int 
 {
 	Path path;
 	rays_path(part, rays, planar ? 1 : 2, &path);
-	return rays->step * sum_path(f->copy + rays->planes[0] * part->plane, part->plane,
-				    rays->planes[1] - rays->planes[0], &path, planar);
+	return rays->step * sum_path(f->copy + rays->from * part->plane, part->plane,
+				    rays->to - rays->from, &path, planar);
 }
 
 static inline void add_pixels(float *pixels, const Rays *rays, vf sums)
@@ -105,6 +137,18 @@ static inline void add_pixels(float *pixels, const Rays *rays, vf sums)
 
 static inline void forward_rays(void *user, const RayPart *part, float *image, Rays *rays)
 {
+#if defined TOMOS_LEVEL_avx512
+	const Forward *f = user;
+	WindowEdge edges[2];
+	const bool three = rays->alike && window_edges(rays, 3, edges);
+	if (three || (rays->alike && window_edges(rays, 4, edges))) {
+		vf sums = !three         ? sum_windows(f, rays, edges, 4, 0)
+			  : rays->inside ? sum_windows(f, rays, edges, 3, 1)
+					 : sum_windows(f, rays, edges, 3, 0);
+		add_pixels(image + rays->pixel, rays, sums);
+		return;
+	}
+#endif
 	add_pixels(image + rays->pixel, rays, sum_rays(user, part, rays, 0));
 }
 
@@ -187,7 +231,7 @@ static void forward_part(Forward *f)
 	if (f->part.planar)
 		fill_planar(f);
 	else
-		parallel_for(f->part.n[1] + 2, fill_row, f);
+		parallel_for(f->part.n[1] + 3, fill_row, f);
 	parallel_for(count, find_window, f);
 	for (int64_t i = 0; i < count; i++)
 		rows = max64(rows, f->windows[i].high[1] - f->windows[i].low[1]);
@@ -210,9 +254,20 @@ static void forward_axis(Forward *f, const ProjectRequest *what, int axis)
 			}
 }
 
+#if defined TOMOS_LEVEL_avx512
+/* Windows read beyond the ends of what is copied. */
+static void clear_single(void *user, int64_t index)
+{
+	const Forward *f = user;
+	const int64_t first = index * CLEARED, end = min64(first + CLEARED, SINGLE_FLOATS);
+	memset(f->single - SLACK + first, 0, (size_t)(end - first) * sizeof *f->single);
+}
+#endif
+
 static int64_t forward_floats(const ProjectRequest *what)
 {
-	return PART_FLOATS + what->count * (int64_t)(sizeof(Window) / sizeof(float));
+	return PART_FLOATS + SINGLE_FLOATS +
+	       what->count * (int64_t)(sizeof(Window) / sizeof(float));
 }
 
 static tomos_status forward(const ProjectRequest *what, bool pose)
@@ -222,6 +277,10 @@ static tomos_status forward(const ProjectRequest *what, bool pose)
 	TRY(scratch_take(&scratch, forward_floats(what), "a part of the volume"));
 	f.copy = scratch;
 	f.windows = (Window *)(void *)(scratch + PART_FLOATS);
+#if defined TOMOS_LEVEL_avx512
+	f.single = (float *)(f.windows + what->count) + SLACK;
+	parallel_for(parts(SINGLE_FLOATS, CLEARED), clear_single, &f);
+#endif
 	for (int axis = 0; axis < 3; axis++)
 		if (axis_used(what, axis))
 			forward_axis(&f, what, axis);
@@ -266,8 +325,8 @@ INLINE void spread_rays(float *copy, const RayPart *part, const float *image, Ra
 	for (int64_t l = 0; l < LANES; l++)
 		value[l] = image[rays->pixel + min64(l, rays->count - 1) * rays->pitch];
 	rays_path(part, rays, planar ? 1 : 2, &path);
-	spread_path(copy + rays->planes[0] * part->plane, part->plane,
-		rays->planes[1] - rays->planes[0], &path, rays->step * value, planar);
+	spread_path(copy + rays->from * part->plane, part->plane,
+		rays->to - rays->from, &path, rays->step * value, planar);
 }
 
 static inline void back_rays(void *user, const RayPart *part, float *image, Rays *rays)

@@ -150,9 +150,8 @@ typedef struct {
 	vf step;                          /* length from plane to plane; 0: the lane has no ray */
 	int64_t column;                   /* of lane 0 */
 	int64_t pixel, pitch, count; /* in the view: of lane 0, from lane to lane; lanes with a ray */
-	int64_t from, to;            /* of the row: positions are those in plane `from` */
-	int64_t planes[2];           /* first and end of those where some rays are in the part */
-	bool inside;                 /* all rays are, in all planes */
+	int64_t from, to;            /* planes in which some rays are in the part */
+	bool inside, alike;          /* all rays are, in all these planes; see rays_alike */
 } Rays;
 
 /* Up to LANES neighbouring detector rows, for vectors that have a ray of each. Lanes beyond the
@@ -257,8 +256,9 @@ static inline bool rays_inside(const RayPart *part, const RayRow *r, const Rays 
 	return !vi_any(outside != 0);
 }
 
-/* The planes in which some of the rays are in the part. In single precision, with a margin. */
-static inline void rays_planes(const RayPart *part, const RayRow *r, Rays *rays)
+/* Moves rays to the planes in which some of them are in the part. In single precision, with a
+ * margin. */
+static inline void rays_narrow(const RayPart *part, const RayRow *r, Rays *rays)
 {
 	const float margin = 1e-3F, least = 0x1p-20F, never = 0x1p20F;
 	vf enter = {0}, leave = vf_all((float)(r->to - 1 - r->from)), ends[2];
@@ -276,8 +276,12 @@ static inline void rays_planes(const RayPart *part, const RayRow *r, Rays *rays)
 	const vf none = vf_where(~some, vf_all(never));
 	ends[0] = none + vf_where(some, enter);
 	ends[1] = none - vf_where(some, leave);
-	rays->planes[0] = r->from + (int64_t)ceilf(vf_lowest(ends[0]));
-	rays->planes[1] = r->from + (int64_t)floorf(-vf_lowest(ends[1])) + 1;
+	const int64_t skipped = (int64_t)ceilf(vf_lowest(ends[0]));
+	rays->from = r->from + skipped;
+	rays->to = r->from + (int64_t)floorf(-vf_lowest(ends[1])) + 1;
+	for (int i = 0; i < 2; i++)
+		rays->offset[i] = (vi)((vu)rays->offset[i] +
+				       (uint32_t)skipped * (vu)rays->slope[i]);
 }
 
 /* Returns false if no ray is in the part. */
@@ -298,12 +302,12 @@ INLINE bool rays_pack(
 	if (!part->planar)
 		rays->element = (vi)((vu)rays->whole[0] * (uint32_t)part->row +
 				     (vu)rays->whole[1] * (uint32_t)part->per);
-	rays->from = rays->planes[0] = r->from;
-	rays->to = rays->planes[1] = r->to;
+	rays->from = r->from;
+	rays->to = r->to;
 	rays->inside = rays_inside(part, r, rays);
 	if (!rays->inside)
-		rays_planes(part, r, rays);
-	return rays->planes[0] < rays->planes[1];
+		rays_narrow(part, r, rays);
+	return rays->from < rays->to;
 }
 
 /* The rays of columns first, first + every, .. before `end`. Returns false if there are none. */
@@ -329,6 +333,7 @@ INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t
 	if (!alike && !vi_any(live))
 		return false;
 	rays->column = first;
+	rays->alike = alike;
 	return rays_pack(part, r, &wide, live, rays);
 }
 
@@ -352,16 +357,9 @@ INLINE bool rays_down(
 	if (!alike && !vi_any(live))
 		return false;
 	rays->column = column;
+	rays->alike = alike;
 	rays->count = rows->count;
 	return rays_pack(part, &rows->end[0], &wide, live, rays);
-}
-
-/* Moves rays from the first plane to another one. */
-INLINE void rays_skip(Rays *rays, int64_t planes)
-{
-	for (int i = 0; i < 2; i++)
-		rays->offset[i] = (vi)((vu)rays->offset[i] +
-				       (uint32_t)planes * (vu)rays->slope[i]);
 }
 
 /* Index of the element at or below each ray in a plane of the copy, where elements outside the part
@@ -393,12 +391,12 @@ typedef struct {
 	vf across[PLANES], along[PLANES];
 } Path;
 
-INLINE void follow(const RayPart *all, int64_t planes, Rays *at_first, const int inside,
-	const int per, Path *path)
+INLINE void follow(
+	const RayPart *all, const Rays *from, const int inside, const int per, Path *path)
 {
 	const RayPart part = *all;
-	Rays rays = *at_first;
-	for (int64_t k = 0; k < planes; k++) {
+	Rays rays = *from;
+	for (int64_t k = 0; k < from->to - from->from; k++) {
 		vf fraction[2];
 		path->at[k] = rays_visit(&part, &rays, inside, per, fraction);
 		if (per > 1)
@@ -407,15 +405,12 @@ INLINE void follow(const RayPart *all, int64_t planes, Rays *at_first, const int
 	}
 }
 
-/* Follows rays through the planes from rays->planes[0] to rays->planes[1]. */
-INLINE void rays_path(const RayPart *part, Rays *rays, const int per, Path *path)
+INLINE void rays_path(const RayPart *part, const Rays *rays, const int per, Path *path)
 {
-	const int64_t planes = rays->planes[1] - rays->planes[0];
-	rays_skip(rays, rays->planes[0] - rays->from);
 	if (rays->inside)
-		follow(part, planes, rays, 1, per, path);
+		follow(part, rays, 1, per, path);
 	else
-		follow(part, planes, rays, 0, per, path);
+		follow(part, rays, 0, per, path);
 }
 
 #endif

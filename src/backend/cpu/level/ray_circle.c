@@ -154,13 +154,13 @@ static void rows_prefetch(float *const rows[IMAGES], int64_t first, int64_t end)
 static void forward_rays(
 	const Forward *f, Rays *rays, float *const images[IMAGES])
 {
-	const int64_t planes = rays->planes[1] - rays->planes[0];
+	const int64_t planes = rays->to - rays->from;
 	const int64_t count = rays->count;
 	Path path;
 	quad each[LANES] = {{0}};
 	vf sums[IMAGES];
 	path_of(&f->now.part, rays, &path);
-	sum_path(&f->now.part, f->now.copy + rays->planes[0] * f->now.part.plane, planes, &path, count,
+	sum_path(&f->now.part, f->now.copy + rays->from * f->now.part.plane, planes, &path, count,
 		each);
 	quads_split(each, sums);
 	for (int k = 0; k < IMAGES; k++)
@@ -328,12 +328,12 @@ static void load_values(
 static void spread_rays(
 	const RayPart *part, Rays *rays, float *const images[IMAGES], float *copy)
 {
-	const int64_t planes = rays->planes[1] - rays->planes[0], count = rays->count;
+	const int64_t planes = rays->to - rays->from, count = rays->count;
 	Path path;
 	quad each[LANES];
 	path_of(part, rays, &path);
 	load_values(images, rays, count, each);
-	spread_path(part, copy + rays->planes[0] * part->plane, planes, &path, count, each);
+	spread_path(part, copy + rays->from * part->plane, planes, &path, count, each);
 }
 
 static void spread_side(const Back *back, const RayPart *part, int64_t view, const Window *window,

@@ -12,6 +12,7 @@ typedef struct {
 	int64_t bands;
 	Window *windows; /* of the part in each view */
 	float *copy;
+	float *single; /* copy of single voxels, for windows (ray_window.h); or NULL */
 	bool pose;     /* derivatives instead of the sums themselves */
 } Forward;
 

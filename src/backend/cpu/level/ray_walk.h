@@ -32,6 +32,10 @@ static inline RayLanes walk_lanes(const RayWalk *w)
 	const int64_t rows = w->window.high[1] - w->window.low[1];
 	const int across = part->axes[1], along = part->axes[2];
 	const double *u = w->k->u, *v = w->k->v;
+	/* Windows of voxels (ray_window.h) are for neighbouring columns. */
+	if (LANES > 8 && part->what->direction == FORWARD && !part->planar &&
+		fabs(u[along]) > 4 * fabs(u[across]))
+		return LANES_COLUMNS;
 	/* Fans have a source for each row. Few rows would leave lanes empty. */
 	if (!part->planar && !KERNEL_FANS(w->k) && 4 * rows >= 3 * LANES * parts(rows, LANES) &&
 		fabs(v[across]) > fabs(v[along]))
