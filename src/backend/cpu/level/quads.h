@@ -162,6 +162,23 @@ static inline void vf_add_fours_by(float *p, const int32_t *at, const int per, c
 	add_fours(p, each, per, m);
 }
 
+/* p[2 l] = a[l], p[2 l + 1] = b[l] */
+static inline void vf_store_pairs(float *p, vf a, vf b)
+{
+#if defined UNPACK
+	const vf low = UNPACK(lo, ps, a, b), high = UNPACK(hi, ps, a, b);
+	for (int q = 0; q < LANES / 4; q++) {
+		quad two[2] = {vf_quarter(low, q), vf_quarter(high, q)};
+		memcpy(p + 8 * q, two, sizeof two);
+	}
+#else
+	for (int l = 0; l < LANES; l++) {
+		p[2 * l] = a[l];
+		p[2 * l + 1] = b[l];
+	}
+#endif
+}
+
 #if defined __SSE2__
 /* p[a], p[a + 1], p[b], p[b + 1] */
 static inline __m128 load_two_pairs(const float *p, int32_t a, int32_t b)
@@ -210,18 +227,7 @@ static inline vf vf_load_twos(const float *p, const vi *at, vf *next)
 static inline void vf_add_twos(float *p, const int32_t *at, vf first, vf second)
 {
 	float pairs[LANES][2];
-#if defined UNPACK
-	vf low = UNPACK(lo, ps, first, second), high = UNPACK(hi, ps, first, second);
-	for (int q = 0; q < LANES / 4; q++) {
-		quad two[2] = {vf_quarter(low, q), vf_quarter(high, q)};
-		memcpy(pairs[4 * q], two, sizeof two);
-	}
-#else
-	for (int l = 0; l < LANES; l++) {
-		pairs[l][0] = first[l];
-		pairs[l][1] = second[l];
-	}
-#endif
+	vf_store_pairs(pairs[0], first, second);
 	for (int l = 0; l < LANES; l++) {
 		duo sum, more;
 		memcpy(&sum, p + at[l], sizeof sum);

@@ -11,10 +11,11 @@
 #include "backend/cpu/level/density.h"
 #include "backend/cpu/level/ray_walk.h"
 #include "backend/cpu/level/ray_window.h"
+#include "backend/cpu/level/transpose.h"
 
 enum {
-	HIGH = 64, /* rows of a part */
-	WIDE = 96, /* voxels of a row */
+	HIGH = 64,                                          /* rows of a part */
+	WIDE = 96,                                          /* voxels of a row */
 	PART_FLOATS = PLANES * (HIGH + 2) * 2 * (WIDE + 3), /* 1.7 MB */
 	SLACK = WIDE + 3 + 2 * WINDOW, /* floats that windows read before and after `single` */
 	SINGLE_FLOATS = LANES > 8 ? PLANES *(HIGH + 3) * (WIDE + 3) + 2 * SLACK : 0,
@@ -64,18 +65,32 @@ static void fill_planar(const Forward *f)
 				from[k * part->stride[0] + c * part->stride[2]];
 }
 
+/* The voxels of a row in all planes, or zeros beside the part. */
+typedef float RayLines[PLANES][WIDE];
+
+static void take_row(const RayPart *part, int64_t row, RayLines lines)
+{
+	const float *from = ray_voxels(part) + row * part->stride[1];
+	if (row < 0 || row >= part->n[1])
+		memset(lines, 0, sizeof(RayLines));
+	else if (part->stride[2] == 1)
+		for (int64_t k = 0; k < part->n[0]; k++)
+			memcpy(lines[k], from + k * part->stride[0],
+				(size_t)part->n[2] * sizeof(float));
+	else
+		transpose_rows(from, part->stride[2], lines[0], WIDE, part->n[2], part->n[0],
+			part->what->box.high[0] - part->box.low[0]);
+}
+
 /* Fills row `index` of all planes of `single`, the copy that has each voxel once. */
-static void fill_single(const Forward *f, int64_t index)
+static void fill_single(const Forward *f, int64_t index, RayLines lines)
 {
 	const RayPart *part = &f->part;
-	const float *from = ray_voxels(part) + (index - 1) * part->stride[1];
-	bool has = index > 0 && index <= part->n[1];
 	int64_t width = part->n[2] + 3;
-	for (int64_t k = 0; k < part->n[0]; k++, from += part->stride[0]) {
+	for (int64_t k = 0; k < part->n[0]; k++) {
 		float *to = f->single + (k * (part->n[1] + 3) + index) * width;
-		memset(to, 0, (size_t)width * sizeof *to);
-		for (int64_t c = 0; has && c < part->n[2]; c++)
-			to[c + 1] = from[c * part->stride[2]];
+		to[0] = to[width - 2] = to[width - 1] = 0;
+		memcpy(to + 1, lines[k], (size_t)part->n[2] * sizeof *to);
 	}
 }
 
@@ -84,18 +99,25 @@ static void fill_row(void *user, int64_t index)
 {
 	const Forward *f = user;
 	const RayPart *part = &f->part;
-	const float *from = ray_voxels(part) + (index - 1) * part->stride[1];
-	bool has[2] = {index > 0 && index <= part->n[1], index < part->n[1]};
+	const int64_t wide = part->n[2];
+	RayLines low, high;
+	take_row(part, index - 1, low);
 	if (f->single)
-		fill_single(f, index);
-	for (int64_t k = 0; index < part->n[1] + 2 && k < part->n[0]; k++) {
-		float *to = f->copy + k * part->plane + index * part->row;
-		memset(to, 0, (size_t)part->row * sizeof *to);
-		for (int i = 0; i < 2; i++) {
-			const float *line = from + k * part->stride[0] + i * part->stride[1];
-			for (int64_t c = 0; has[i] && c < part->n[2]; c++)
-				to[2 * (c + 1) + i] = line[c * part->stride[2]];
+		fill_single(f, index, low);
+	if (index == part->n[1] + 2)
+		return;
+	take_row(part, index, high);
+	for (int64_t k = 0; k < part->n[0]; k++) {
+		float *to = f->copy + k * part->plane + index * part->row + 2;
+		int64_t c = 0;
+		memset(to - 2, 0, 2 * sizeof *to);
+		for (; c + LANES <= wide; c += LANES)
+			vf_store_pairs(to + 2 * c, vf_load(low[k] + c), vf_load(high[k] + c));
+		for (; c < wide; c++) {
+			to[2 * c] = low[k][c];
+			to[2 * c + 1] = high[k][c];
 		}
+		memset(to + 2 * wide, 0, 4 * sizeof *to);
 	}
 }
 
@@ -300,8 +322,8 @@ tomos_status LEVEL(ray_pose)(const ProjectRequest *what)
 
 /* ---- adjoint --------------------------------------------------------------------------------- */
 
-INLINE void spread_path(float *plane, int64_t stride, int64_t planes, const Path *path, vf value,
-	const int planar)
+INLINE void spread_path(
+	float *plane, int64_t stride, int64_t planes, const Path *path, vf value, const int planar)
 {
 	for (int64_t k = 0; k < planes; k++, plane += stride) {
 		vf x[4], high = value * path->along[k], low = value - high;
@@ -317,16 +339,16 @@ INLINE void spread_path(float *plane, int64_t stride, int64_t planes, const Path
 	}
 }
 
-INLINE void spread_rays(float *copy, const RayPart *part, const float *image, Rays *rays,
-	const int planar)
+INLINE void spread_rays(
+	float *copy, const RayPart *part, const float *image, Rays *rays, const int planar)
 {
 	Path path;
 	vf value;
 	for (int64_t l = 0; l < LANES; l++)
 		value[l] = image[rays->pixel + min64(l, rays->count - 1) * rays->pitch];
 	rays_path(part, rays, planar ? 1 : 2, &path);
-	spread_path(copy + rays->from * part->plane, part->plane,
-		rays->to - rays->from, &path, rays->step * value, planar);
+	spread_path(copy + rays->from * part->plane, part->plane, rays->to - rays->from, &path,
+		rays->step * value, planar);
 }
 
 static inline void back_rays(void *user, const RayPart *part, float *image, Rays *rays)

@@ -149,9 +149,10 @@ typedef struct {
 	vi element;                       /* of the copy, at position `whole` */
 	vf step;                          /* length from plane to plane; 0: the lane has no ray */
 	int64_t column;                   /* of lane 0 */
-	int64_t pixel, pitch, count; /* in the view: of lane 0, from lane to lane; lanes with a ray */
-	int64_t from, to;            /* planes in which some rays are in the part */
-	bool inside, alike;          /* all rays are, in all these planes; see rays_alike */
+	int64_t pixel, pitch,
+		count;      /* in the view: of lane 0, from lane to lane; lanes with a ray */
+	int64_t from, to;   /* planes in which some rays are in the part */
+	bool inside, alike; /* all rays are, in all these planes; see rays_alike */
 } Rays;
 
 /* Up to LANES neighbouring detector rows, for vectors that have a ray of each. Lanes beyond the
@@ -256,6 +257,20 @@ static inline bool rays_inside(const RayPart *part, const RayRow *r, const Rays 
 	return !vi_any(outside != 0);
 }
 
+/* The lowest of all lanes. */
+static inline float vf_lowest(vf v)
+{
+	float each[LANES], lowest[4];
+	vf_store(each, v);
+	memcpy(lowest, each, sizeof lowest);
+	for (int l = 4; l < LANES; l++)
+		lowest[l % 4] = each[l] < lowest[l % 4] ? each[l] : lowest[l % 4];
+	for (int l = 2; l > 0; l /= 2)
+		for (int i = 0; i < l; i++)
+			lowest[i] = lowest[i + l] < lowest[i] ? lowest[i + l] : lowest[i];
+	return lowest[0];
+}
+
 /* Moves rays to the planes in which some of them are in the part. In single precision, with a
  * margin. */
 static inline void rays_narrow(const RayPart *part, const RayRow *r, Rays *rays)
@@ -280,8 +295,8 @@ static inline void rays_narrow(const RayPart *part, const RayRow *r, Rays *rays)
 	rays->from = r->from + skipped;
 	rays->to = r->from + (int64_t)floorf(-vf_lowest(ends[1])) + 1;
 	for (int i = 0; i < 2; i++)
-		rays->offset[i] = (vi)((vu)rays->offset[i] +
-				       (uint32_t)skipped * (vu)rays->slope[i]);
+		rays->offset[i] =
+			(vi)((vu)rays->offset[i] + (uint32_t)skipped * (vu)rays->slope[i]);
 }
 
 /* Returns false if no ray is in the part. */

@@ -9,10 +9,10 @@
 #include "backend/cpu/level/ray_parts.h"
 
 enum {
-	DEEP = 12, /* planes of a part */
-	BESIDE = 64,       /* rows of a part, and voxels of a row */
-	LINE = 16,         /* floats of a cache line */
-	SOME_VIEWS = 64,   /* whose windows are found by one task */
+	DEEP = 12,       /* planes of a part */
+	BESIDE = 64,     /* rows of a part, and voxels of a row */
+	LINE = 16,       /* floats of a cache line */
+	SOME_VIEWS = 64, /* whose windows are found by one task */
 	PART_FLOATS = IMAGES * DEEP * (BESIDE + 3) * (BESIDE + 3), /* 0.9 MB */
 };
 
@@ -151,8 +151,7 @@ static void rows_prefetch(float *const rows[IMAGES], int64_t first, int64_t end)
 			__builtin_prefetch(rows[k] + c, 1);
 }
 
-static void forward_rays(
-	const Forward *f, Rays *rays, float *const images[IMAGES])
+static void forward_rays(const Forward *f, Rays *rays, float *const images[IMAGES])
 {
 	const int64_t planes = rays->to - rays->from;
 	const int64_t count = rays->count;
@@ -325,8 +324,7 @@ static void load_values(
 	quads_of(values, each);
 }
 
-static void spread_rays(
-	const RayPart *part, Rays *rays, float *const images[IMAGES], float *copy)
+static void spread_rays(const RayPart *part, Rays *rays, float *const images[IMAGES], float *copy)
 {
 	const int64_t planes = rays->to - rays->from, count = rays->count;
 	Path path;

@@ -22,8 +22,7 @@ enum { SUM_VALUE, SUM_SLOPE, SUM_MOMENT = 3, PLANE_SUMS = 5 };
 
 /* The rays are moved by `nudge` units. Returns whether, before that, one of them passed exactly
  * through voxel centres along one of the axes. */
-static inline bool add_planes(
-	const Forward *f, Rays rays, int32_t nudge, vf sums[PLANE_SUMS])
+static inline bool add_planes(const Forward *f, Rays rays, int32_t nudge, vf sums[PLANE_SUMS])
 {
 	const float *plane = f->copy + rays.from * f->part.plane;
 	vf ahead = {0};
@@ -48,8 +47,7 @@ static inline bool add_planes(
 }
 
 /* The derivative of rays through voxel centres is the mean of those on both sides. */
-static inline void plane_sums(
-	const Forward *f, const Rays *rays, vf sums[PLANE_SUMS])
+static inline void plane_sums(const Forward *f, const Rays *rays, vf sums[PLANE_SUMS])
 {
 	vf length = rays->step;
 	memset(sums, 0, PLANE_SUMS * sizeof *sums);
@@ -79,8 +77,7 @@ static inline void gradient(const vf slopes[2], const float step[3], const vf fo
 }
 
 /* The derivatives of LANES rays by pose_ray's formulas, in the order of the axes of space. */
-static inline void pose_rays(
-	const Forward *f, const Rays *rays, vf derivative[POSE_NUMBERS])
+static inline void pose_rays(const Forward *f, const Rays *rays, vf derivative[POSE_NUMBERS])
 {
 	const RayPart *part = &f->part;
 	const tomos_grid *grid = &part->what->plan->grid;

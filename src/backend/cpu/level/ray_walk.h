@@ -53,7 +53,8 @@ INLINE void walk_visit(RayWalk *w, const RayVisit visit, void *user)
 }
 
 /* Pixels that will be needed: views are larger than caches. */
-static inline void walk_prefetch(const RayWalk *w, int64_t row, int64_t rows, const int64_t range[2])
+static inline void walk_prefetch(
+	const RayWalk *w, int64_t row, int64_t rows, const int64_t range[2])
 {
 	enum { LINE = 16 };
 	for (int64_t r = row; r < row + rows; r++)

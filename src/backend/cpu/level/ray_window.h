@@ -77,8 +77,8 @@ INLINE __m512 window_fraction(__m512i offset)
 }
 
 /* Sums over the planes of the part; `inside`: all rays stay inside. */
-INLINE vf sum_windows(const Forward *f, const Rays *rays,
-	const WindowEdge edges[2], const int tall, const int inside)
+INLINE vf sum_windows(const Forward *f, const Rays *rays, const WindowEdge edges[2], const int tall,
+	const int inside)
 {
 	const RayPart *part = &f->part;
 	const int64_t width = part->n[2] + 3, height = width * (part->n[1] + 3);

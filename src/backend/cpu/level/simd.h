@@ -200,20 +200,6 @@ static inline vf vf_by_sign(vf s, vf negative, vf positive)
 #endif
 }
 
-/* The lowest of all lanes. */
-static inline float vf_lowest(vf v)
-{
-	float each[LANES], lowest[4];
-	vf_store(each, v);
-	memcpy(lowest, each, sizeof lowest);
-	for (int l = 4; l < LANES; l++)
-		lowest[l % 4] = each[l] < lowest[l % 4] ? each[l] : lowest[l % 4];
-	for (int l = 2; l > 0; l /= 2)
-		for (int i = 0; i < l; i++)
-			lowest[i] = lowest[i + l] < lowest[i] ? lowest[i + l] : lowest[i];
-	return lowest[0];
-}
-
 /* v clamped to [low, high]; NaN becomes low */
 static inline vf vf_clamp(vf v, float low, float high)
 {
@@ -415,18 +401,6 @@ static inline void vf_transpose(vf m[LANES])
 	memcpy(rows, m, sizeof rows);
 	transpose_four(rows, m);
 #endif
-}
-
-/* Copies such a square of floats, transposed, between rows that are a stride apart. */
-static inline void vf_transpose_square(
-	const float *from, int64_t from_stride, float *to, int64_t to_stride)
-{
-	vf square[LANES];
-	for (int l = 0; l < LANES; l++)
-		square[l] = vf_load(from + l * from_stride);
-	vf_transpose(square);
-	for (int l = 0; l < LANES; l++)
-		vf_store(to + l * to_stride, square[l]);
 }
 
 /* Sample positions are fixed-point numbers with 31 fractional bits. Additions are exact, and the
