@@ -135,16 +135,8 @@ static inline void add_fours(float *p, const int64_t *each, const int per, const
 		}
 }
 
-/* p[at + j] += m[j] for j < 4, one lane after the other. Neighbouring lanes, which often add to the
- * same place, are apart in this order. */
-static inline void vf_add_fours(float *p, vi at, const vf m[4])
-{
-	int64_t each[LANES];
-	vi_extract(at, each);
-	add_fours(p, each, 1, m);
-}
-
-/* The same with places in memory. */
+/* p[at + j] += m[j] for j < 4, one lane after the other; the places are in memory. Neighbouring
+ * lanes, which often add to the same place, are apart in this order. */
 static inline void vf_add_fours_at(float *p, const int32_t *at, const vf m[4])
 {
 	int64_t each[LANES];

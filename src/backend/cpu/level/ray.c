@@ -1,7 +1,9 @@
 /* Joseph's method for rays of any kind: cone beams with tilted detectors, sources anywhere.
  *
- * The SIMD lanes are LANES rays of one detector row, which advance together from plane to plane.
- * The volume is processed in parts of PLANES planes. In the copy of a part, the four voxels
+ * The SIMD lanes are LANES rays of neighbouring detector rows, or of one row (ray_walk.h), which
+ * advance together from plane to plane. The volume is processed in parts of PLANES planes. The
+ * positions of a vector of rays in all planes are computed before voxels are read: a processor
+ * overlaps more planes of two short loops than of one long loop. In the copy of a part, the four voxels
  * around a ray are consecutive (ray.h), so a ray needs one load per plane; loads of four rays are
  * transposed. The adjoint adds to the same four floats, and derivatives with respect to poses
  * (kernel/pose.h) are sums over them. In a single slice with in-slice rays, a ray has two voxels
@@ -24,7 +26,7 @@ enum {
 	LEAST_ROWS = 32,
 	CLEARED = 1 << 14, /* floats of `single` that a task clears */
 };
-static const int64_t part_size[3] = {PLANES, HIGH, WIDE}, planar_size[3] = {32, 1, 256};
+static const int64_t part_size[3] = {PLANES, HIGH, WIDE}, planar_size[3] = {PLANES, 1, 256};
 
 bool LEVEL(ray_applies)(const ProjectRequest *what)
 {
@@ -139,8 +141,7 @@ INLINE vf sum_path(
 	return sum;
 }
 
-/* Sums of LANES rays over the planes of the part. Their positions in all planes are computed first:
- * they are in memory then, and a processor overlaps more planes of two short loops. */
+/* Sums of LANES rays over the planes of the part. */
 INLINE vf sum_rays(const Forward *f, const RayPart *part, Rays *rays, const int planar)
 {
 	Path path;
