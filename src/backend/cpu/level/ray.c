@@ -3,11 +3,11 @@
  * The SIMD lanes are LANES rays of neighbouring detector rows, or of one row (ray_walk.h), which
  * advance together from plane to plane. The volume is processed in parts of PLANES planes. The
  * positions of a vector of rays in all planes are computed before voxels are read: a processor
- * overlaps more planes of two short loops than of one long loop. In the copy of a part, the four voxels
- * around a ray are consecutive (ray.h), so a ray needs one load per plane; loads of four rays are
- * transposed. The adjoint adds to the same four floats, and derivatives with respect to poses
- * (kernel/pose.h) are sums over them. In a single slice with in-slice rays, a ray has two voxels
- * instead of four.
+ * overlaps more planes of two short loops than of one long loop. In the copy of a part, the four
+ * voxels around a ray are consecutive (ray.h), so a ray needs one load per plane; loads of four
+ * rays are transposed. The adjoint adds to the same four floats, and derivatives with respect to
+ * poses (kernel/pose.h) are sums over them. In a single slice with in-slice rays, a ray has two
+ * voxels instead of four.
  */
 #include "base/team.h"
 #include "backend/cpu/level/density.h"
