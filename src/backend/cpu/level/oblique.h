@@ -5,7 +5,7 @@
 
 #include <math.h>
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/level/simd.h"
+#include "backend/cpu/level/transpose.h"
 #include "kernel/joseph.h"
 
 enum {

@@ -92,6 +92,15 @@ static inline void vf_load_fours_by(const float *p, const int32_t *at, const int
 	load_fours(p, each, per, m);
 }
 
+/* The same with places in memory. */
+static inline void vf_load_fours_at(const float *p, const int32_t *at, vf m[4])
+{
+	int64_t each[LANES];
+	for (int l = 0; l < LANES; l++)
+		each[l] = at[l];
+	load_fours(p, each, 1, m);
+}
+
 /* The quads of the lanes of four vectors: each[l] has lane l of all of them. */
 static inline void quads_of(const vf m[4], quad each[LANES])
 {
@@ -126,12 +135,13 @@ static inline void add_fours(float *p, const int64_t *each, const int per, const
 		}
 }
 
-/* p[at + j] += m[j] for j < 4, one lane after the other. Neighbouring lanes, which often add to the
- * same place, are apart in this order. */
-static inline void vf_add_fours(float *p, vi at, const vf m[4])
+/* p[at + j] += m[j] for j < 4, one lane after the other; the places are in memory. Neighbouring
+ * lanes, which often add to the same place, are apart in this order. */
+static inline void vf_add_fours_at(float *p, const int32_t *at, const vf m[4])
 {
 	int64_t each[LANES];
-	vi_extract(at, each);
+	for (int l = 0; l < LANES; l++)
+		each[l] = at[l];
 	add_fours(p, each, 1, m);
 }
 
@@ -142,6 +152,23 @@ static inline void vf_add_fours_by(float *p, const int32_t *at, const int per, c
 	for (int l = 0; l < LANES; l++)
 		each[l] = (uint16_t)at[l];
 	add_fours(p, each, per, m);
+}
+
+/* p[2 l] = a[l], p[2 l + 1] = b[l] */
+static inline void vf_store_pairs(float *p, vf a, vf b)
+{
+#if defined UNPACK
+	const vf low = UNPACK(lo, ps, a, b), high = UNPACK(hi, ps, a, b);
+	for (int q = 0; q < LANES / 4; q++) {
+		quad two[2] = {vf_quarter(low, q), vf_quarter(high, q)};
+		memcpy(p + 8 * q, two, sizeof two);
+	}
+#else
+	for (int l = 0; l < LANES; l++) {
+		p[2 * l] = a[l];
+		p[2 * l + 1] = b[l];
+	}
+#endif
 }
 
 #if defined __SSE2__
@@ -192,18 +219,7 @@ static inline vf vf_load_twos(const float *p, const vi *at, vf *next)
 static inline void vf_add_twos(float *p, const int32_t *at, vf first, vf second)
 {
 	float pairs[LANES][2];
-#if defined UNPACK
-	vf low = UNPACK(lo, ps, first, second), high = UNPACK(hi, ps, first, second);
-	for (int q = 0; q < LANES / 4; q++) {
-		quad two[2] = {vf_quarter(low, q), vf_quarter(high, q)};
-		memcpy(pairs[4 * q], two, sizeof two);
-	}
-#else
-	for (int l = 0; l < LANES; l++) {
-		pairs[l][0] = first[l];
-		pairs[l][1] = second[l];
-	}
-#endif
+	vf_store_pairs(pairs[0], first, second);
 	for (int l = 0; l < LANES; l++) {
 		duo sum, more;
 		memcpy(&sum, p + at[l], sizeof sum);

@@ -1,28 +1,32 @@
 /* Joseph's method for rays of any kind: cone beams with tilted detectors, sources anywhere.
  *
- * The SIMD lanes are LANES rays of one detector row, which advance together from plane to plane.
- * The volume is processed in parts of PLANES planes. In the copy of a part, the four voxels
- * around a ray are consecutive (ray.h), so a ray needs one load per plane; loads of four rays are
- * transposed. The adjoint adds to the same four floats, and derivatives with respect to poses
- * (kernel/pose.h) are sums over them. In a single slice with in-slice rays, a ray has two voxels
- * instead of four.
+ * The SIMD lanes are LANES rays of neighbouring detector rows, or of one row (ray_walk.h), which
+ * advance together from plane to plane. The volume is processed in parts of PLANES planes. The
+ * positions of a vector of rays in all planes are computed before voxels are read: a processor
+ * overlaps more planes of two short loops than of one long loop. In the copy of a part, the four
+ * voxels around a ray are consecutive (ray.h), so a ray needs one load per plane; loads of four
+ * rays are transposed. The adjoint adds to the same four floats, and derivatives with respect to
+ * poses (kernel/pose.h) are sums over them. In a single slice with in-slice rays, a ray has two
+ * voxels instead of four.
  */
 #include "base/team.h"
 #include "backend/cpu/level/density.h"
-#include "backend/cpu/level/ray_parts.h"
+#include "backend/cpu/level/ray_walk.h"
 #include "backend/cpu/level/ray_window.h"
+#include "backend/cpu/level/transpose.h"
 
 enum {
-	BESIDE = 128, /* rows of a part, and voxels of a row */
-	PART_FLOATS = PLANES * (BESIDE + 2) * 2 * (BESIDE + 3), /* 3.3 MB */
-	SLACK = BESIDE + 3 + 2 * WINDOW, /* floats that windows read before and after `single` */
-	SINGLE_FLOATS = LANES > 8 ? PLANES *(BESIDE + 3) * (BESIDE + 3) + 2 * SLACK : 0,
+	HIGH = 64,                                          /* rows of a part */
+	WIDE = 96,                                          /* voxels of a row */
+	PART_FLOATS = PLANES * (HIGH + 2) * 2 * (WIDE + 3), /* 1.7 MB */
+	SLACK = WIDE + 3 + 2 * WINDOW, /* floats that windows read before and after `single` */
+	SINGLE_FLOATS = LANES > 8 ? PLANES *(HIGH + 3) * (WIDE + 3) + 2 * SLACK : 0,
 	LEAST_VIEWS = 16, /* that repay a second copy */
 	LEAST_TILES = 64, /* back */
 	LEAST_ROWS = 32,
 	CLEARED = 1 << 14, /* floats of `single` that a task clears */
 };
-static const int64_t part_size[3] = {PLANES, BESIDE, BESIDE}, planar_size[3] = {32, 1, 256};
+static const int64_t part_size[3] = {PLANES, HIGH, WIDE}, planar_size[3] = {PLANES, 1, 256};
 
 bool LEVEL(ray_applies)(const ProjectRequest *what)
 {
@@ -63,18 +67,32 @@ static void fill_planar(const Forward *f)
 				from[k * part->stride[0] + c * part->stride[2]];
 }
 
+/* The voxels of a row in all planes, or zeros beside the part. */
+typedef float RayLines[PLANES][WIDE];
+
+static void take_row(const RayPart *part, int64_t row, RayLines lines)
+{
+	const float *from = ray_voxels(part) + row * part->stride[1];
+	if (row < 0 || row >= part->n[1])
+		memset(lines, 0, sizeof(RayLines));
+	else if (part->stride[2] == 1)
+		for (int64_t k = 0; k < part->n[0]; k++)
+			memcpy(lines[k], from + k * part->stride[0],
+				(size_t)part->n[2] * sizeof(float));
+	else
+		transpose_rows(from, part->stride[2], lines[0], WIDE, part->n[2], part->n[0],
+			part->what->box.high[0] - part->box.low[0]);
+}
+
 /* Fills row `index` of all planes of `single`, the copy that has each voxel once. */
-static void fill_single(const Forward *f, int64_t index)
+static void fill_single(const Forward *f, int64_t index, RayLines lines)
 {
 	const RayPart *part = &f->part;
-	const float *from = ray_voxels(part) + (index - 1) * part->stride[1];
-	bool has = index > 0 && index <= part->n[1];
 	int64_t width = part->n[2] + 3;
-	for (int64_t k = 0; k < part->n[0]; k++, from += part->stride[0]) {
+	for (int64_t k = 0; k < part->n[0]; k++) {
 		float *to = f->single + (k * (part->n[1] + 3) + index) * width;
-		memset(to, 0, (size_t)width * sizeof *to);
-		for (int64_t c = 0; has && c < part->n[2]; c++)
-			to[c + 1] = from[c * part->stride[2]];
+		to[0] = to[width - 2] = to[width - 1] = 0;
+		memcpy(to + 1, lines[k], (size_t)part->n[2] * sizeof *to);
 	}
 }
 
@@ -83,91 +101,107 @@ static void fill_row(void *user, int64_t index)
 {
 	const Forward *f = user;
 	const RayPart *part = &f->part;
-	const float *from = ray_voxels(part) + (index - 1) * part->stride[1];
-	bool has[2] = {index > 0 && index <= part->n[1], index < part->n[1]};
+	const int64_t wide = part->n[2];
+	RayLines low, high;
+	take_row(part, index - 1, low);
 	if (f->single)
-		fill_single(f, index);
-	for (int64_t k = 0; index < part->n[1] + 2 && k < part->n[0]; k++) {
-		float *to = f->copy + k * part->plane + index * part->row;
-		memset(to, 0, (size_t)part->row * sizeof *to);
-		for (int i = 0; i < 2; i++) {
-			const float *line = from + k * part->stride[0] + i * part->stride[1];
-			for (int64_t c = 0; has[i] && c < part->n[2]; c++)
-				to[2 * (c + 1) + i] = line[c * part->stride[2]];
+		fill_single(f, index, low);
+	if (index == part->n[1] + 2)
+		return;
+	take_row(part, index, high);
+	for (int64_t k = 0; k < part->n[0]; k++) {
+		float *to = f->copy + k * part->plane + index * part->row + 2;
+		int64_t c = 0;
+		memset(to - 2, 0, 2 * sizeof *to);
+		for (; c + LANES <= wide; c += LANES)
+			vf_store_pairs(to + 2 * c, vf_load(low[k] + c), vf_load(high[k] + c));
+		for (; c < wide; c++) {
+			to[2 * c] = low[k][c];
+			to[2 * c + 1] = high[k][c];
 		}
+		memset(to + 2 * wide, 0, 4 * sizeof *to);
 	}
+}
+
+INLINE vf sum_path(
+	const float *plane, int64_t stride, int64_t planes, const Path *path, const int planar)
+{
+	vf sum = {0};
+	for (int64_t k = 0; k < planes; k++, plane += stride) {
+		vf x[4], low, high;
+		if (planar) {
+			low = vf_load_twos(plane, &path->at[k], &high);
+		} else {
+			vf_load_fours_at(plane, (const int32_t *)&path->at[k], x);
+			low = x[0] + path->across[k] * (x[1] - x[0]);
+			high = x[2] + path->across[k] * (x[3] - x[2]);
+		}
+		sum += low + path->along[k] * (high - low);
+	}
+	return sum;
 }
 
 /* Sums of LANES rays over the planes of the part. */
-INLINE vf sum_planes(
-	const Forward *f, const RayRow *row, Rays *rays, const int inside, const int planar)
+INLINE vf sum_rays(const Forward *f, const RayPart *part, Rays *rays, const int planar)
 {
-	const float *plane = f->copy + row->from * f->part.plane;
-	vf sum = {0};
-	for (int64_t k = row->from; k < row->to; k++, plane += f->part.plane) {
-		vf fraction[2], x[4], low, high;
-		vi at = rays_visit(&f->part, rays, inside, planar ? 1 : 2, fraction);
-		if (planar) {
-			low = vf_load_twos(plane, &at, &high);
-		} else {
-			vf_load_fours(plane, at, x);
-			low = x[0] + fraction[0] * (x[1] - x[0]);
-			high = x[2] + fraction[0] * (x[3] - x[2]);
-		}
-		sum += low + fraction[1] * (high - low);
-	}
-	return sum * rays->step;
+	Path path;
+	rays_path(part, rays, planar ? 1 : 2, &path);
+	return rays->step * sum_path(f->copy + rays->from * part->plane, part->plane,
+				    rays->to - rays->from, &path, planar);
 }
 
-static inline vf sum_rays(const Forward *f, const RayRow *row, Rays *rays)
+static inline void add_pixels(float *pixels, const Rays *rays, vf sums)
 {
-	if (f->part.planar)
-		return rays->inside ? sum_planes(f, row, rays, 1, 1)
-				    : sum_planes(f, row, rays, 0, 1);
+	if (rays->pitch == 1)
+		vf_add_some(pixels, rays->count, sums);
+	for (int64_t l = 0; rays->pitch != 1 && l < rays->count; l++)
+		pixels[l * rays->pitch] += sums[l];
+}
+
+static inline void forward_rays(void *user, const RayPart *part, float *image, Rays *rays)
+{
 #if defined TOMOS_LEVEL_avx512
+	const Forward *f = user;
 	WindowEdge edges[2];
-	if (rays->alike && window_edges(row, rays, 3, edges))
-		return rays->inside ? sum_windows(f, row, rays, edges, 3, 1)
-				    : sum_windows(f, row, rays, edges, 3, 0);
-	if (rays->alike && window_edges(row, rays, 4, edges))
-		return sum_windows(f, row, rays, edges, 4, 0);
-#endif
-	return rays->inside ? sum_planes(f, row, rays, 1, 0) : sum_planes(f, row, rays, 0, 0);
-}
-
-static inline void forward_rays(
-	const Forward *f, const RayRow *row, Rays *rays, float *pixels, int64_t count)
-{
-	const KernelModel *model = &f->part.what->plan->model;
-	if (!f->pose) {
-		vf_add_some(pixels, count, sum_rays(f, row, rays));
+	const bool three = rays->alike && window_edges(rays, 3, edges);
+	if (three || (rays->alike && window_edges(rays, 4, edges))) {
+		vf sums = !three         ? sum_windows(f, rays, edges, 4, 0)
+			  : rays->inside ? sum_windows(f, rays, edges, 3, 1)
+					 : sum_windows(f, rays, edges, 3, 0);
+		add_pixels(image + rays->pixel, rays, sums);
 		return;
 	}
+#endif
+	add_pixels(image + rays->pixel, rays, sum_rays(user, part, rays, 0));
+}
+
+static inline void forward_planar(void *user, const RayPart *part, float *image, Rays *rays)
+{
+	add_pixels(image + rays->pixel, rays, sum_rays(user, part, rays, 1));
+}
+
+static inline void forward_pose(void *user, const RayPart *part, float *image, Rays *rays)
+{
+	const KernelModel *model = &part->what->plan->model;
 	vf derivative[POSE_NUMBERS];
-	pose_rays(f, row, rays, derivative);
+	pose_rays(user, rays, derivative);
 	for (int n = 0; n < POSE_NUMBERS; n++)
-		vf_add_some(pixels + n * model->rows * model->columns, count, derivative[n]);
+		add_pixels(image + n * model->rows * model->columns + rays->pixel, rays,
+			derivative[n]);
 }
 
 static void forward_side(const Forward *f, int64_t view, const Window *window, int side)
 {
 	const ProjectRequest *what = f->part.what;
 	const KernelModel *model = &what->plan->model;
-	int64_t images = f->pose ? POSE_NUMBERS : 1;
-	for (int64_t r = window->low[1]; r < window->high[1]; r++) {
-		RayRow row = ray_row(&f->part, &what->plan->views[what->first + view], r, side);
-		float *image =
-			what->projections + (view * images * model->rows + r) * model->columns;
-		int64_t first = window->low[0], end = window->high[0];
-		ray_clip(&f->part, &row, &first, &end);
-		while (first < end) {
-			Rays rays[TOGETHER];
-			int many = rays_some(&f->part, &row, &first, LANES, 1, end, end, rays);
-			for (int i = 0; i < many; i++)
-				forward_rays(f, &row, &rays[i], image + rays[i].column,
-					end - rays[i].column);
-		}
-	}
+	const int64_t images = f->pose ? POSE_NUMBERS : 1;
+	float *image = what->projections + view * images * model->rows * model->columns;
+	if (f->pose)
+		walk_rays(&f->part, view, window, side, image, forward_pose, (void *)f);
+	else if (f->part.planar)
+		walk_rays(&f->part, view, window, side, image, forward_planar, (void *)f);
+	else
+		walk_rays(&f->part, view, window, side, image, forward_rays, (void *)f);
 }
 
 static void find_window(void *user, int64_t view)
@@ -289,70 +323,55 @@ tomos_status LEVEL(ray_pose)(const ProjectRequest *what)
 
 /* ---- adjoint --------------------------------------------------------------------------------- */
 
-/* Copies of what the loop reads: compilers have to expect that stores of quads change the
- * originals. */
-INLINE void spread_planes(const RayPart *all, const RayRow *row, const Rays *from, const int inside,
-	const int planar, vf value, float *copy)
+INLINE void spread_path(
+	float *plane, int64_t stride, int64_t planes, const Path *path, vf value, const int planar)
 {
-	const RayPart part = *all;
-	Rays rays = *from;
-	float *plane = copy + row->from * part.plane;
-	value *= rays.step;
-	for (int64_t k = row->to - row->from; k > 0; k--, plane += part.plane) {
-		vf fraction[2], x[4];
-		vi at = rays_visit(&part, &rays, inside, planar ? 1 : 2, fraction);
-		vf high = value * fraction[1], low = value - high;
+	for (int64_t k = 0; k < planes; k++, plane += stride) {
+		vf x[4], high = value * path->along[k], low = value - high;
 		if (planar) {
-			vf_add_twos(plane, (const int32_t *)&at, low, high);
+			vf_add_twos(plane, (const int32_t *)&path->at[k], low, high);
 			continue;
 		}
-		x[1] = low * fraction[0];
+		x[1] = low * path->across[k];
 		x[0] = low - x[1];
-		x[3] = high * fraction[0];
+		x[3] = high * path->across[k];
 		x[2] = high - x[3];
-		vf_add_fours(plane, at, x);
+		vf_add_fours_at(plane, (const int32_t *)&path->at[k], x);
 	}
 }
 
-static inline void spread_rays(
-	const RayPart *part, const RayRow *row, Rays *rays, vf value, float *copy)
+INLINE void spread_rays(
+	float *copy, const RayPart *part, const float *image, Rays *rays, const int planar)
 {
-	if (part->planar && rays->inside)
-		spread_planes(part, row, rays, 1, 1, value, copy);
-	else if (part->planar)
-		spread_planes(part, row, rays, 0, 1, value, copy);
-	else if (rays->inside)
-		spread_planes(part, row, rays, 1, 0, value, copy);
-	else
-		spread_planes(part, row, rays, 0, 0, value, copy);
+	Path path;
+	vf value;
+	for (int64_t l = 0; l < LANES; l++)
+		value[l] = image[rays->pixel + min64(l, rays->count - 1) * rays->pitch];
+	rays_path(part, rays, planar ? 1 : 2, &path);
+	spread_path(copy + rays->from * part->plane, part->plane, rays->to - rays->from, &path,
+		rays->step * value, planar);
 }
 
-/* Lanes are `every` columns apart, so that rays that are added one after the other share no voxels:
- * a load from memory that was stored to just before is slow. */
-static void spread_side(
+static inline void back_rays(void *user, const RayPart *part, float *image, Rays *rays)
+{
+	spread_rays(user, part, image, rays, 0);
+}
+
+static inline void back_planar(void *user, const RayPart *part, float *image, Rays *rays)
+{
+	spread_rays(user, part, image, rays, 1);
+}
+
+static void back_side(
 	const RayPart *part, int64_t view, const Window *window, int side, float *copy)
 {
 	const ProjectRequest *what = part->what;
 	const KernelModel *model = &what->plan->model;
-	for (int64_t r = window->low[1]; r < window->high[1]; r++) {
-		RayRow row = ray_row(part, &what->plan->views[what->first + view], r, side);
-		const float *image = what->projections + (view * model->rows + r) * model->columns;
-		int64_t first = window->low[0], end = window->high[0];
-		ray_clip(part, &row, &first, &end);
-		int64_t every = parts(end - first, LANES);
-		const int64_t stop = first + every;
-		while (first < stop) {
-			Rays rays[TOGETHER];
-			int many = rays_some(part, &row, &first, 1, every, stop, end, rays);
-			for (int i = 0; i < many; i++) {
-				vf value;
-				for (int64_t l = 0; l < LANES; l++)
-					value[l] =
-						image[min64(rays[i].column + l * every, end - 1)];
-				spread_rays(part, &row, &rays[i], value, copy);
-			}
-		}
-	}
+	float *image = what->projections + view * model->rows * model->columns;
+	if (part->planar)
+		walk_rays(part, view, window, side, image, back_planar, copy);
+	else
+		walk_rays(part, view, window, side, image, back_rays, copy);
 }
 
 /* Adds the copy of a part to the volume. */
@@ -397,7 +416,7 @@ static void back_tile(void *user, int64_t index)
 		Window window = part_window(&part, view);
 		for (int side = -1; side <= 1; side += 2)
 			if (window_has(&part, k, &window, side))
-				spread_side(&part, view, &window, side, copy);
+				back_side(&part, view, &window, side, copy);
 	}
 	give_part(&part, copy);
 }

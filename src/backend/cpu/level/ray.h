@@ -10,7 +10,7 @@
 
 /* Positions in a plane are an integer per ray and a fixed-point offset with 24 fractional bits.
  * The offset changes by at most one voxel per plane, so that it cannot overflow. */
-enum { OFFSET_BITS = 24, PLANES = 24 };
+enum { OFFSET_BITS = 24, PLANES = 32 };
 #define OFFSET_ONE 0x1p24
 #define OFFSET_MASK 0xffffff
 
@@ -149,8 +149,27 @@ typedef struct {
 	vi element;                       /* of the copy, at position `whole` */
 	vf step;                          /* length from plane to plane; 0: the lane has no ray */
 	int64_t column;                   /* of lane 0 */
-	bool inside, alike;               /* all stay inside the part; see rays_alike */
+	int64_t pixel, pitch,
+		count;      /* in the view: of lane 0, from lane to lane; lanes with a ray */
+	int64_t from, to;   /* planes in which some rays are in the part */
+	bool inside, alike; /* all rays are, in all these planes; see rays_alike */
 } Rays;
+
+/* Up to LANES neighbouring detector rows, for vectors that have a ray of each. Lanes beyond the
+ * last row repeat it. */
+typedef struct {
+	RayRow end[2]; /* the first and the last row */
+	Doubles first[3], toward[3];
+	int64_t count;
+} RayRows;
+
+static inline void rows_lane(RayRows *r, int l, const RayRow *row)
+{
+	for (int i = 0; i < 3; i++) {
+		r->first[i].half[2 * l / LANES][l % (LANES / 2)] = row->first[i];
+		r->toward[i].half[2 * l / LANES][l % (LANES / 2)] = row->toward[i];
+	}
+}
 
 /* Rounding to multiples of a power of two p: the sum of a number and 1.5 2^52 p has the rounded
  * number, in units of p, in the lower half of its bits. */
@@ -192,15 +211,14 @@ typedef struct {
 	Doubles live; /* lanes with a ray */
 } WideRays;
 
-INLINE void half_rays(
-	const RayPart *part, const RayRow *r, vd column, const int alike, int h, WideRays *wide)
+INLINE void half_rays(const RayPart *part, const RayRow *r, const vd first[3], const vd toward[3],
+	vd column, const int alike, int h, WideRays *wide)
 {
 	vd direction[3], start[3];
 	for (int i = 0; i < 3; i++) {
-		vd pixel = r->first[i] + column * r->u[i], toward = r->toward[i] + (vd){0};
-		vd source = r->source[i] + (vd){0};
+		vd pixel = first[i] + column * r->u[i], source = r->source[i] + (vd){0};
 		start[i] = r->point ? source : pixel;
-		direction[i] = r->point ? toward + column * r->u[i] : toward;
+		direction[i] = r->point ? toward[i] + column * r->u[i] : toward[i];
 	}
 	vd ahead = direction[0] * r->side, rate = 1 / direction[0];
 	vl live = (ahead > 0) & belongs(part, 0, ahead, direction[1]) &
@@ -239,28 +257,58 @@ static inline bool rays_inside(const RayPart *part, const RayRow *r, const Rays 
 	return !vi_any(outside != 0);
 }
 
-/* The rays of columns first, first + every, .. before `end`. Returns false if there are none. */
-INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t every, int64_t end,
-	const int alike, Rays *rays)
+/* The lowest of all lanes. */
+static inline float vf_lowest(vf v)
 {
-	const double last = (double)end - 1;
-	Doubles column = doubles_line((double)first, (double)every);
-	WideRays wide;
-	for (int h = 0; h < 2; h++) {
-		vd c = column.half[h];
-		half_rays(part, r, vd_choose(c < last, c, last + (vd){0}), alike, h, &wide);
+	float each[LANES], lowest[4];
+	vf_store(each, v);
+	memcpy(lowest, each, sizeof lowest);
+	for (int l = 4; l < LANES; l++)
+		lowest[l % 4] = each[l] < lowest[l % 4] ? each[l] : lowest[l % 4];
+	for (int l = 2; l > 0; l /= 2)
+		for (int i = 0; i < l; i++)
+			lowest[i] = lowest[i + l] < lowest[i] ? lowest[i + l] : lowest[i];
+	return lowest[0];
+}
+
+/* Moves rays to the planes in which some of them are in the part. In single precision, with a
+ * margin. */
+static inline void rays_narrow(const RayPart *part, const RayRow *r, Rays *rays)
+{
+	const float margin = 1e-3F, least = 0x1p-20F, never = 0x1p20F;
+	vf enter = {0}, leave = vf_all((float)(r->to - 1 - r->from)), ends[2];
+	for (int i = part->planar; i < 2; i++) {
+		vf slope = vi_float(rays->slope[i]) * (float)(1 / OFFSET_ONE);
+		vf at = vi_float(rays->whole[i]) +
+			vi_float(rays->offset[i]) * (float)(1 / OFFSET_ONE);
+		vf rate = 1 / (slope + vf_where(vf_abs(slope) < least, vf_all(2 * least)));
+		vf low = -at * rate, high = ((float)(part->n[i + 1] + 1) - at) * rate;
+		vf slack = margin * vf_abs(rate);
+		enter = vf_max(enter, vf_min(low, high) - slack);
+		leave = vf_min(leave, vf_max(low, high) + slack);
 	}
-	vi live = vf_truncate(vf_lane()) < (int32_t)min64(parts(end - first, every), LANES);
-	if (!alike)
-		live &= doubles_low(&wide.live);
-	if (!alike && !vi_any(live))
-		return false;
+	const vi some = enter <= leave;
+	const vf none = vf_where(~some, vf_all(never));
+	ends[0] = none + vf_where(some, enter);
+	ends[1] = none - vf_where(some, leave);
+	const int64_t skipped = (int64_t)ceilf(vf_lowest(ends[0]));
+	rays->from = r->from + skipped;
+	rays->to = r->from + (int64_t)floorf(-vf_lowest(ends[1])) + 1;
+	for (int i = 0; i < 2; i++)
+		rays->offset[i] =
+			(vi)((vu)rays->offset[i] + (uint32_t)skipped * (vu)rays->slope[i]);
+}
+
+/* Returns false if no ray is in the part. */
+INLINE bool rays_pack(
+	const RayPart *part, const RayRow *r, const WideRays *wide, vi live, Rays *rays)
+{
 	vf square = vf_all((float)(r->size[0] * r->size[0]));
 	for (int i = 0; i < 2; i++) {
 		float size = (float)(r->size[i + 1] / OFFSET_ONE);
-		rays->whole[i] = doubles_low(&wide.whole[i]);
-		rays->offset[i] = doubles_low(&wide.offset[i]);
-		rays->slope[i] = doubles_low(&wide.slope[i]);
+		rays->whole[i] = doubles_low(&wide->whole[i]);
+		rays->offset[i] = doubles_low(&wide->offset[i]);
+		rays->slope[i] = doubles_low(&wide->slope[i]);
 		vf along = size * vi_float(rays->slope[i]);
 		square += along * along;
 	}
@@ -269,10 +317,64 @@ INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t
 	if (!part->planar)
 		rays->element = (vi)((vu)rays->whole[0] * (uint32_t)part->row +
 				     (vu)rays->whole[1] * (uint32_t)part->per);
+	rays->from = r->from;
+	rays->to = r->to;
+	rays->inside = rays_inside(part, r, rays);
+	if (!rays->inside)
+		rays_narrow(part, r, rays);
+	return rays->from < rays->to;
+}
+
+/* The rays of columns first, first + every, .. before `end`. Returns false if there are none. */
+INLINE bool rays_at(const RayPart *part, const RayRow *r, int64_t first, int64_t every, int64_t end,
+	const int alike, Rays *rays)
+{
+	const double last = (double)end - 1;
+	Doubles column = doubles_line((double)first, (double)every);
+	WideRays wide;
+	for (int h = 0; h < 2; h++) {
+		vd c = column.half[h], at[3], toward[3];
+		for (int i = 0; i < 3; i++) {
+			at[i] = r->first[i] + (vd){0};
+			toward[i] = r->toward[i] + (vd){0};
+		}
+		half_rays(part, r, at, toward, vd_choose(c < last, c, last + (vd){0}), alike, h,
+			&wide);
+	}
+	rays->count = min64(parts(end - first, every), LANES);
+	vi live = vf_truncate(vf_lane()) < (int32_t)rays->count;
+	if (!alike)
+		live &= doubles_low(&wide.live);
+	if (!alike && !vi_any(live))
+		return false;
 	rays->column = first;
 	rays->alike = alike;
-	rays->inside = rays_inside(part, r, rays);
-	return true;
+	return rays_pack(part, r, &wide, live, rays);
+}
+
+/* The rays of a column of several rows, likewise. */
+INLINE bool rays_down(
+	const RayPart *part, const RayRows *rows, int64_t column, const int alike, Rays *rays)
+{
+	WideRays wide;
+	for (int h = 0; h < 2; h++) {
+		vd first[3], toward[3];
+		for (int i = 0; i < 3; i++) {
+			first[i] = rows->first[i].half[h];
+			toward[i] = rows->toward[i].half[h];
+		}
+		half_rays(part, &rows->end[0], first, toward, (double)column + (vd){0}, alike, h,
+			&wide);
+	}
+	vi live = vf_truncate(vf_lane()) < (int32_t)rows->count;
+	if (!alike)
+		live &= doubles_low(&wide.live);
+	if (!alike && !vi_any(live))
+		return false;
+	rays->column = column;
+	rays->alike = alike;
+	rays->count = rows->count;
+	return rays_pack(part, &rows->end[0], &wide, live, rays);
 }
 
 /* Index of the element at or below each ray in a plane of the copy, where elements outside the part
@@ -295,6 +397,35 @@ INLINE vi rays_visit(
 	if (inside)
 		return (vi)((vu)rays->element + (vu)element);
 	return planar ? at[1] : at[0] * (int32_t)part->row + at[1] * per;
+}
+
+/* LANES rays in the planes of a part: the element at or below each, and the fractions beyond it,
+ * across the rows and along them. */
+typedef struct {
+	vi at[PLANES];
+	vf across[PLANES], along[PLANES];
+} Path;
+
+INLINE void follow(
+	const RayPart *all, const Rays *from, const int inside, const int per, Path *path)
+{
+	const RayPart part = *all;
+	Rays rays = *from;
+	for (int64_t k = 0; k < from->to - from->from; k++) {
+		vf fraction[2];
+		path->at[k] = rays_visit(&part, &rays, inside, per, fraction);
+		if (per > 1)
+			path->across[k] = fraction[0];
+		path->along[k] = fraction[1];
+	}
+}
+
+INLINE void rays_path(const RayPart *part, const Rays *rays, const int per, Path *path)
+{
+	if (rays->inside)
+		follow(part, rays, 1, per, path);
+	else
+		follow(part, rays, 0, per, path);
 }
 
 #endif

@@ -9,10 +9,10 @@
 #include "backend/cpu/level/ray_parts.h"
 
 enum {
-	DEEP = PLANES / 2, /* planes of a part */
-	BESIDE = 64,       /* rows of a part, and voxels of a row */
-	LINE = 16,         /* floats of a cache line */
-	SOME_VIEWS = 64,   /* whose windows are found by one task */
+	DEEP = 12,       /* planes of a part */
+	BESIDE = 64,     /* rows of a part, and voxels of a row */
+	LINE = 16,       /* floats of a cache line */
+	SOME_VIEWS = 64, /* whose windows are found by one task */
 	PART_FLOATS = IMAGES * DEEP * (BESIDE + 3) * (BESIDE + 3), /* 0.9 MB */
 };
 
@@ -72,30 +72,9 @@ static int64_t part_strides(const RayPart *part, int64_t stride[3])
 
 /* ---- rays ------------------------------------------------------------------------------------ */
 
-/* LANES rays in the planes of a part: the element at or below each, and the fractions beyond it,
- * across the rows and along them. */
-typedef struct {
-	vi at[DEEP];
-	vf across[DEEP], along[DEEP];
-} Path;
-
-INLINE void follow(const RayPart *part, int64_t planes, Rays *rays, const int inside, Path *path)
+static __attribute__((noinline)) void path_of(const RayPart *part, Rays *rays, Path *path)
 {
-	for (int64_t k = 0; k < planes; k++) {
-		vf fraction[2];
-		path->at[k] = rays_visit(part, rays, inside, IMAGES, fraction);
-		path->across[k] = fraction[0];
-		path->along[k] = fraction[1];
-	}
-}
-
-static __attribute__((noinline)) void path_of(
-	const RayPart *part, int64_t planes, Rays *rays, Path *path)
-{
-	if (rays->inside)
-		follow(part, planes, rays, 1, path);
-	else
-		follow(part, planes, rays, 0, path);
+	rays_path(part, rays, IMAGES, path);
 }
 
 static inline float lane(const vf *v, int l)
@@ -172,15 +151,15 @@ static void rows_prefetch(float *const rows[IMAGES], int64_t first, int64_t end)
 			__builtin_prefetch(rows[k] + c, 1);
 }
 
-static void forward_rays(
-	const Forward *f, const RayRow *row, Rays *rays, int64_t end, float *const images[IMAGES])
+static void forward_rays(const Forward *f, Rays *rays, float *const images[IMAGES])
 {
-	const int64_t planes = row->to - row->from, count = min64(end - rays->column, LANES);
+	const int64_t planes = rays->to - rays->from;
+	const int64_t count = rays->count;
 	Path path;
 	quad each[LANES] = {{0}};
 	vf sums[IMAGES];
-	path_of(&f->now.part, planes, rays, &path);
-	sum_path(&f->now.part, f->now.copy + row->from * f->now.part.plane, planes, &path, count,
+	path_of(&f->now.part, rays, &path);
+	sum_path(&f->now.part, f->now.copy + rays->from * f->now.part.plane, planes, &path, count,
 		each);
 	quads_split(each, sums);
 	for (int k = 0; k < IMAGES; k++)
@@ -201,7 +180,7 @@ static void forward_side(const Forward *f, int64_t view, const Window *window, i
 			Rays rays[TOGETHER];
 			int many = rays_some(&f->now.part, &row, &first, LANES, 1, end, end, rays);
 			for (int i = 0; i < many; i++)
-				forward_rays(f, &row, &rays[i], end, images);
+				forward_rays(f, &rays[i], images);
 		}
 	}
 }
@@ -345,15 +324,14 @@ static void load_values(
 	quads_of(values, each);
 }
 
-static void spread_rays(const RayPart *part, const RayRow *row, Rays *rays, int64_t end,
-	float *const images[IMAGES], float *copy)
+static void spread_rays(const RayPart *part, Rays *rays, float *const images[IMAGES], float *copy)
 {
-	const int64_t planes = row->to - row->from, count = end - rays->column;
+	const int64_t planes = rays->to - rays->from, count = rays->count;
 	Path path;
 	quad each[LANES];
-	path_of(part, planes, rays, &path);
+	path_of(part, rays, &path);
 	load_values(images, rays, count, each);
-	spread_path(part, copy + row->from * part->plane, planes, &path, count, each);
+	spread_path(part, copy + rays->from * part->plane, planes, &path, count, each);
 }
 
 static void spread_side(const Back *back, const RayPart *part, int64_t view, const Window *window,
@@ -371,7 +349,7 @@ static void spread_side(const Back *back, const RayPart *part, int64_t view, con
 			Rays rays[TOGETHER];
 			int many = rays_some(part, &row, &first, LANES, 1, end, end, rays);
 			for (int i = 0; i < many; i++)
-				spread_rays(part, &row, &rays[i], end, images, copy);
+				spread_rays(part, &rays[i], images, copy);
 		}
 	}
 }

@@ -17,20 +17,19 @@ typedef struct {
 } Forward;
 
 /* Sums of LANES rays over planes: of the values I, of their slopes along axes[1] and axes[2], and
- * of both slopes times the distance from plane row->from. */
+ * of both slopes times the distance from plane rays->from. */
 enum { SUM_VALUE, SUM_SLOPE, SUM_MOMENT = 3, PLANE_SUMS = 5 };
 
 /* The rays are moved by `nudge` units. Returns whether, before that, one of them passed exactly
  * through voxel centres along one of the axes. */
-static inline bool add_planes(
-	const Forward *f, const RayRow *row, Rays rays, int32_t nudge, vf sums[PLANE_SUMS])
+static inline bool add_planes(const Forward *f, Rays rays, int32_t nudge, vf sums[PLANE_SUMS])
 {
-	const float *plane = f->copy + row->from * f->part.plane;
+	const float *plane = f->copy + rays.from * f->part.plane;
 	vf ahead = {0};
 	vi centred = {0};
 	for (int i = 0; i < 2; i++)
 		rays.offset[i] = (vi)((vu)rays.offset[i] + (uint32_t)nudge);
-	for (int64_t k = row->from; k < row->to; k++, plane += f->part.plane, ahead += 1) {
+	for (int64_t k = rays.from; k < rays.to; k++, plane += f->part.plane, ahead += 1) {
 		vf fraction[2], x[4];
 		for (int i = 0; i < 2; i++)
 			centred |= (rays.offset[i] & OFFSET_MASK) == (nudge & OFFSET_MASK);
@@ -48,14 +47,13 @@ static inline bool add_planes(
 }
 
 /* The derivative of rays through voxel centres is the mean of those on both sides. */
-static inline void plane_sums(
-	const Forward *f, const RayRow *row, const Rays *rays, vf sums[PLANE_SUMS])
+static inline void plane_sums(const Forward *f, const Rays *rays, vf sums[PLANE_SUMS])
 {
 	vf length = rays->step;
 	memset(sums, 0, PLANE_SUMS * sizeof *sums);
-	if (add_planes(f, row, *rays, 1, sums)) {
+	if (add_planes(f, *rays, 1, sums)) {
 		length *= 0.5F;
-		(void)add_planes(f, row, *rays, -1, sums);
+		(void)add_planes(f, *rays, -1, sums);
 	}
 	for (int i = 0; i < PLANE_SUMS; i++)
 		sums[i] *= length;
@@ -79,19 +77,18 @@ static inline void gradient(const vf slopes[2], const float step[3], const vf fo
 }
 
 /* The derivatives of LANES rays by pose_ray's formulas, in the order of the axes of space. */
-static inline void pose_rays(
-	const Forward *f, const RayRow *row, const Rays *rays, vf derivative[POSE_NUMBERS])
+static inline void pose_rays(const Forward *f, const Rays *rays, vf derivative[POSE_NUMBERS])
 {
 	const RayPart *part = &f->part;
 	const tomos_grid *grid = &part->what->plan->grid;
 	vf sums[PLANE_SUMS], g[3], moved[3], point[3], follow[3], turn[3][3];
 	float step[3];
-	plane_sums(f, row, rays, sums);
+	plane_sums(f, rays, sums);
 	for (int i = 0; i < 3; i++) {
 		int a = part->axes[i];
 		double low = grid->first[a] + (double)part->box.low[a] * grid->step[a];
 		step[i] = (float)grid->step[a];
-		vf at = vf_all((float)row->from);
+		vf at = vf_all((float)rays->from);
 		if (i > 0)
 			at = vi_float(rays->whole[i - 1]) - 1 +
 			     vi_float(rays->offset[i - 1]) * (float)(1 / OFFSET_ONE);

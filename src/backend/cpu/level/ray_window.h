@@ -16,10 +16,10 @@
  * one. -1: it is not the same lane in all planes, or the two lanes are less than `least` or more
  * than `most` apart. Positions are monotonous in the lane and linear in the plane, except for
  * rounding, so it is enough to check the first and last lane in the first and last plane. */
-static inline int window_low(const RayRow *row, const Rays *r, int i, double least, double most)
+static inline int window_low(const Rays *r, int i, double least, double most)
 {
 	enum { END = LANES - 1 };
-	const double last = (double)(row->to - 1 - row->from);
+	const double last = (double)(r->to - 1 - r->from);
 	double slope = (double)r->slope[i][END] - (double)r->slope[i][0];
 	double near = (double)r->offset[i][END] - (double)r->offset[i][0] +
 		      OFFSET_ONE * (double)(r->whole[i][END] - r->whole[i][0]);
@@ -40,12 +40,12 @@ typedef struct {
 
 /* The lower edges of the windows of the planes, `rows` voxels high. Returns false if the rays do
  * not fit. */
-static inline bool window_edges(const RayRow *row, const Rays *r, int rows, WindowEdge edges[2])
+static inline bool window_edges(const Rays *r, int rows, WindowEdge edges[2])
 {
 	static const double least[2] = {0, 1e-4};
 	const double most[2] = {rows - 2 - ROUNDING, WINDOW - 3};
 	for (int i = 0; i < 2; i++) {
-		int lane = window_low(row, r, i, least[i], most[i]);
+		int lane = window_low(r, i, least[i], most[i]);
 		if (lane < 0)
 			return false;
 		edges[i] = (WindowEdge){r->whole[i][lane], r->offset[i][lane], r->slope[i][lane]};
@@ -77,8 +77,8 @@ INLINE __m512 window_fraction(__m512i offset)
 }
 
 /* Sums over the planes of the part; `inside`: all rays stay inside. */
-INLINE vf sum_windows(const Forward *f, const RayRow *row, const Rays *rays,
-	const WindowEdge edges[2], const int tall, const int inside)
+INLINE vf sum_windows(const Forward *f, const Rays *rays, const WindowEdge edges[2], const int tall,
+	const int inside)
 {
 	const RayPart *part = &f->part;
 	const int64_t width = part->n[2] + 3, height = width * (part->n[1] + 3);
@@ -91,9 +91,9 @@ INLINE vf sum_windows(const Forward *f, const RayRow *row, const Rays *rays,
 		offset[i] = (__m512i)rays->offset[i];
 		slope[i] = (__m512i)rays->slope[i];
 	}
-	const float *plane = f->single + row->from * height;
+	const float *plane = f->single + rays->from * height;
 	__m512 sum = _mm512_setzero_ps();
-	for (int64_t k = row->from; k < row->to; k++, plane += height) {
+	for (int64_t k = rays->from; k < rays->to; k++, plane += height) {
 		int32_t b = edge_next(&edge[0]), c = edge_next(&edge[1]);
 		__mmask16 valid = 0xffff;
 		__m512i at = _mm512_add_epi32(whole[1], _mm512_srai_epi32(offset[1], OFFSET_BITS));

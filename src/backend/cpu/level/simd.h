@@ -403,18 +403,6 @@ static inline void vf_transpose(vf m[LANES])
 #endif
 }
 
-/* Copies such a square of floats, transposed, between rows that are a stride apart. */
-static inline void vf_transpose_square(
-	const float *from, int64_t from_stride, float *to, int64_t to_stride)
-{
-	vf square[LANES];
-	for (int l = 0; l < LANES; l++)
-		square[l] = vf_load(from + l * from_stride);
-	vf_transpose(square);
-	for (int l = 0; l < LANES; l++)
-		vf_store(to + l * to_stride, square[l]);
-}
-
 /* Sample positions are fixed-point numbers with 31 fractional bits. Additions are exact, and the
  * sample index and the fraction are separated without a rounding instruction. */
 enum { FRACTION_BITS = 31 };

@@ -9,6 +9,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/level/doubles.h"
 #include "backend/cpu/level/stretch.h"
+#include "backend/cpu/level/transpose.h"
 
 /* The rays of one detector column. In plane k across the dominant axis they are at base + k slope
  * along the other horizontal axis; the ray of row j is at height q + k q_k + j (r + k r_k). */
@@ -88,31 +89,6 @@ static inline Crossings upright_cross(const Uprights *up, vd k, const Box *box, 
 	c.inside =
 		(vl)(at > -1.0) & (vl)(at < wide) & ~(vl)((k - up->source) * up->direction < 0.0);
 	return c;
-}
-
-/* to[x][y] = from[y][x] for `high` rows of `wide` floats; rows of `from` have at least `there`
- * floats that may be read. */
-static inline void transpose_rows(const float *from, int64_t from_stride, float *to,
-	int64_t to_stride, int64_t high, int64_t wide, int64_t there)
-{
-	for (int64_t y = 0; y < high; y += LANES)
-		for (int64_t x = 0; x < wide; x += LANES) {
-			int64_t rows = min64(LANES, high - y), columns = min64(LANES, wide - x);
-			const float *square = from + y * from_stride + x;
-			float *target = to + x * to_stride + y;
-			vf v[LANES];
-			if (rows < LANES || there - x < LANES) {
-				for (int64_t i = 0; i < columns * rows; i++)
-					target[i / rows * to_stride + i % rows] =
-						square[i % rows * from_stride + i / rows];
-				continue;
-			}
-			for (int l = 0; l < LANES; l++)
-				v[l] = vf_load(square + l * from_stride);
-			vf_transpose(v);
-			for (int64_t i = 0; i < columns; i++)
-				vf_store(target + i * to_stride, v[i]);
-		}
 }
 
 /* Multiplies the values of `count` rays of a detector column, from row `row` on, by their lengths
