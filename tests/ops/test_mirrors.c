@@ -1,5 +1,5 @@
 /* Sets of views that mirror images of the grid map onto each other: the maps that are found, the
- * weights of images, which each voxel in each view is once, and footprints beside the reference
+ * weights of images, which each voxel in each view is once, and projections beside the reference
  * kernels. */
 #include "backend/device/mirror.h" /* first: cmocka makes a macro of fail() */
 #include "kernel/footprint.h"
@@ -259,29 +259,36 @@ static void images_have_the_same_weights(void **state)
 /* ---- projections ----------------------------------------------------------------------------- */
 
 /* On a GPU, four or two views at once. */
-static void footprints_agree_with_the_reference(void **state)
+static void check_projections(Case *c, const char *projector)
+{
+	float *x = case_data(c, c->voxels), *y = case_data(c, c->pixels), *Ax[2], *Ay[2];
+	tomos_projector_options o = tomos_projector_defaults();
+	o.forward = projector;
+	for (o.plain = 0; o.plain < 2; o.plain++) {
+		Ax[o.plain] = calloc((size_t)c->pixels, sizeof(float));
+		Ay[o.plain] = calloc((size_t)c->voxels, sizeof(float));
+		case_forward(backend, &c->grid, c->scan, &o, x, Ax[o.plain]);
+		case_adjoint(backend, &c->grid, c->scan, &o, y, Ay[o.plain]);
+	}
+	const double forward = case_largest_difference(Ax[0], Ax[1], c->pixels),
+		     back = case_largest_difference(Ay[0], Ay[1], c->voxels);
+	if (!(forward < 1e-5 && back < 1e-5))
+		fail_msg("%s, %s: forward differs by %g, back by %g", c->name, projector, forward,
+			back);
+	free(x), free(y), free(Ax[0]), free(Ax[1]), free(Ay[0]), free(Ay[1]);
+}
+
+static void projections_agree_with_the_reference(void **state)
 {
 	(void)state;
 	for (int i = 0; i < SETUPS; i++) {
 		Case c = setup_case(&setups[i]);
-		float *x = case_data(&c, c.voxels), *y = case_data(&c, c.pixels), *Ax[2], *Ay[2];
-		tomos_projector_options o = tomos_projector_defaults();
-		o.forward = "footprint";
-		for (o.plain = 0; o.plain < 2; o.plain++) {
-			Ax[o.plain] = calloc((size_t)c.pixels, sizeof(float));
-			Ay[o.plain] = calloc((size_t)c.voxels, sizeof(float));
-			case_forward(backend, &c.grid, c.scan, &o, x, Ax[o.plain]);
-			case_adjoint(backend, &c.grid, c.scan, &o, y, Ay[o.plain]);
-		}
-		const double forward = case_largest_difference(Ax[0], Ax[1], c.pixels),
-			     back = case_largest_difference(Ay[0], Ay[1], c.voxels);
-		if (!(forward < 1e-5 && back < 1e-5))
-			fail_msg("%s: forward differs by %g, back by %g", c.name, forward, back);
-		free(x), free(y), free(Ax[0]), free(Ax[1]), free(Ay[0]), free(Ay[1]);
+		check_projections(&c, "footprint");
+		check_projections(&c, "voxel");
 		tomos_geometry_free(c.scan);
 	}
 }
 
 #define TESTS(T) \
-	T(maps_are_found), T(images_have_the_same_weights), T(footprints_agree_with_the_reference)
+	T(maps_are_found), T(images_have_the_same_weights), T(projections_agree_with_the_reference)
 TEST_MAIN(TESTS, open_backend, close_backend)

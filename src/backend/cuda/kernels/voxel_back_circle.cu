@@ -1,4 +1,5 @@
-/* Voxel-driven back projection on full circles with views in sets that are 90 or 180 degrees apart.
+/* Voxel-driven back projection on full circles with views in sets that are 90 or 180 degrees apart,
+ * or of four views that are mirror images (mirror_images.h).
  *
  * Rotating a voxel and a view by the same angle about the rotation axis leaves detector position
  * and weight unchanged. So for views that are rotations of each other, one position and one weight
@@ -9,8 +10,10 @@
  * The view list is divided into parts of 180 or 90 degrees. Image i contains view i of every part,
  * interleaved. For the view of part m, the voxel rotated k times reads element m + k of a pixel,
  * modulo the number of parts. A block therefore visits the images once per m, and rotates its
- * accumulators by one place after each pass.
+ * accumulators by one place after each pass. Of mirror images there are as many as views, and a
+ * block visits them once.
  */
+#include "backend/cuda/kernels/mirror_images.h"
 #include "backend/cuda/kernels/voxel_back_cone.h"
 
 /* A pixel of a view and of the views that are rotated by multiples of 180 or 90 degrees,
@@ -25,12 +28,25 @@ template <class Pixel> constexpr int BLOCKS = PARTS<Pixel> == 2 ? 3 : 2; /* per 
 /* ---- images ---------------------------------------------------------------------------------- */
 
 typedef struct {
-	const float *from; /* the first view */
+	const float *from; /* the first view; of mirror images: of all views */
 	int64_t apart;     /* pixels from one part's first view to the next part's */
+	const MirrorView *mirrored;
 	int rows, columns;
 } Views;
 
-template <class Pixel>
+/* Pixel `at` of view k of a set. */
+template <bool MIRRORED>
+static __device__ __forceinline__ float pixel_of(
+	const Views &v, const float *at, int64_t view, int64_t row, int column, int k)
+{
+	if (!MIRRORED)
+		return at[k * v.apart];
+	const int seen = v.mirrored[view].view[k];
+	return v.from[(int64_t)(seen & MIRROR_BITS) * v.rows * v.columns +
+		      mirrored_pixel(seen, v.rows, v.columns, (int)row, column)];
+}
+
+template <class Pixel, bool MIRRORED>
 static __global__ void make_images(const __grid_constant__ Tiles s, const __grid_constant__ Views v)
 {
 	int c = blockIdx.x * blockDim.x + threadIdx.x, column = c - BORDER;
@@ -43,7 +59,8 @@ static __global__ void make_images(const __grid_constant__ Tiles s, const __grid
 		Pixel pixel;
 #pragma unroll
 		for (int k = 0; k < PARTS<Pixel>; k++)
-			((float *)&pixel)[k] = inside ? from[k * v.apart] : 0;
+			((float *)&pixel)[k] =
+				inside ? pixel_of<MIRRORED>(v, from, view, row, column, k) : 0;
 		((Pixel *)s.images)[line * s.pitch + c] = pixel;
 	}
 }
@@ -202,8 +219,9 @@ template <class Pixel> static __device__ __forceinline__ void move_on(float sum[
 }
 
 typedef struct {
-	int64_t part;  /* views of one part */
-	int direction; /* number of parts from a view to the one rotated by one step: 1 or 3 */
+	int64_t part;    /* views of one part */
+	int direction;   /* number of parts from a view to the one rotated by one step: 1 or 3 */
+	Mirrors mirrors; /* where views are no parts of a circle, but mirror images */
 } Circle;
 
 /* Number of distinct rotated images of a column: in the middle of odd grids they coincide. */
@@ -242,8 +260,28 @@ static __device__ __forceinline__ void change(
 	}
 }
 
+/* The same for mirror images, but those of voxels in the middle that these are themselves. */
+static __device__ __forceinline__ void change_mirrored(
+	const Tiles &s, const Mirrors &mirrors, int x, int y, int z0, const float sum[SUMS<Quad>])
+{
+	const int64_t slice = (int64_t)s.n[0] * s.n[1];
+	if (2 * x >= s.n[0] || 2 * y >= s.n[1])
+		return;
+#pragma unroll
+	for (int image = 0; image < PARTS<Quad>; image++) {
+		const bool fx = is_flipped(mirrors, image, 0), fy = is_flipped(mirrors, image, 1),
+			   fz = is_flipped(mirrors, image, 2);
+		if ((fx && 2 * x + 1 == s.n[0]) || (fy && 2 * y + 1 == s.n[1]))
+			continue;
+		float *to = s.volume + (fz ? s.n[2] - 1 - z0 : z0) * slice +
+			    (int64_t)(fy ? s.n[1] - 1 - y : y) * s.n[0] + (fx ? s.n[0] - 1 - x : x);
+		update_voxels<COLUMN, 4>(s.update, to, fz ? -slice : slice, s.n[2] - z0,
+			[&](int k) { return sum[image * COLUMN + k]; });
+	}
+}
+
 /* Back projects s.count views of each part. */
-template <class Pixel, bool RAYS, int SIZE, bool TILTED>
+template <class Pixel, bool RAYS, int SIZE, bool TILTED, bool MIRRORED>
 static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	quarter_back(const __grid_constant__ Tiles s, const __grid_constant__ Circle circle)
 {
@@ -252,31 +290,52 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<Pixel>)
 	const float dx = (float)place.x, dy = (float)place.y;
 	float sum[SUMS<Pixel>] = {};
 	const Visited list = {s.views, circle.part, (int)s.count};
-	visit_views<Pixel, SIZE, SUMS<Pixel>, PARTS<Pixel>, TILTED>(
+	visit_views<Pixel, SIZE, SUMS<Pixel>, MIRRORED ? 1 : PARTS<Pixel>, TILTED>(
 		s, list, x0, y0, z0, sum,
 		[&](const Near &near, const Pixel *tile, const Pixel *image) {
 			visit_view<RAYS, SIZE, TILTED>(s, near, tile, image, dx, dy, sum);
 		},
-		[&] { move_on<Pixel>(sum); });
-	change<Pixel>(s, circle, x0 + place.x, y0 + place.y, z0, sum);
+		[&] {
+			if (!MIRRORED)
+				move_on<Pixel>(sum);
+		});
+	if constexpr (MIRRORED)
+		change_mirrored(s, circle.mirrors, x0 + place.x, y0 + place.y, z0, sum);
+	else
+		change<Pixel>(s, circle, x0 + place.x, y0 + place.y, z0, sum);
 }
 
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 typedef struct {
 	int direction; /* `half` or `quarter` of RayClass */
+	Mirrors mirrors;
 	TileSize size;
 } Notes;
+
+template <class Pixel> static bool has_tiles(const ProjectRequest *what, Notes *found)
+{
+	found->size = tile_size(what);
+	return found->size != NO_TILES &&
+	       cuda_has_shared(found->size == HUGE_TILES ? tile_bytes<Pixel, HUGE_TILE>()
+							 : tile_bytes<Pixel, LARGE_TILE<Pixel>>());
+}
 
 template <class Pixel> static bool is_circle(const ProjectRequest *what, CudaNotes *notes)
 {
 	Notes *found = notes_of<Notes>(notes);
-	found->direction =
-		what->plan->rays.source == TOMOS_POINT ? request_rotation(what, PARTS<Pixel>) : 0;
-	found->size = found->direction != 0 ? tile_size(what) : NO_TILES;
-	return found->size != NO_TILES &&
-	       cuda_has_shared(found->size == HUGE_TILES ? tile_bytes<Pixel, HUGE_TILE>()
-							 : tile_bytes<Pixel, LARGE_TILE<Pixel>>());
+	*found = Notes{
+		what->plan->rays.source == TOMOS_POINT ? request_rotation(what, PARTS<Pixel>) : 0};
+	return found->direction != 0 && has_tiles<Pixel>(what, found);
+}
+
+/* Four mirror images, of detectors that are not upright. */
+static bool has_mirrors(const ProjectRequest *what, CudaNotes *notes)
+{
+	Notes *found = notes_of<Notes>(notes);
+	*found = Notes{0, mirrors_find(what, PARTS<Quad>)};
+	return found->mirrors.count == PARTS<Quad> && has_tiles<Quad>(what, found) &&
+	       (found->size == TILTED_TILES || found->size == HUGE_TILES);
 }
 
 /* Floats of the images of one view of each part. */
@@ -286,26 +345,29 @@ template <class Pixel> static int64_t image_floats(const KernelModel *model)
 	       (int64_t)(sizeof(Pixel) / sizeof(float));
 }
 
-/* Back projects the views from `first` on of each part. */
-template <class Pixel, int SIZE, bool TILTED>
+/* Back projects the views from `first` on of each part. mirrored: of all views, if they are mirror
+ * images. */
+template <class Pixel, bool MIRRORED, int SIZE, bool TILTED>
 static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what, const Tiles *s,
-	const Circle &circle, int64_t first)
+	const Circle &circle, const MirrorView *mirrored, int64_t first)
 {
 	const KernelModel *model = &what->plan->model;
 	cudaStream_t stream = device_of(backend)->stream;
 	const int64_t pixels = model->rows * model->columns;
-	const Views views = {.from = what->projections + first * pixels,
+	const Views views = {.from = what->projections + (MIRRORED ? 0 : first * pixels),
 		.apart = circle.part * pixels,
+		.mirrored = MIRRORED ? mirrored + first : NULL,
 		.rows = (int)model->rows,
 		.columns = (int)model->columns};
-	make_images<Pixel><<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
-				     cuda_blocks(s->count * s->lines, 1, 65535)),
+	make_images<Pixel, MIRRORED><<<dim3(cuda_blocks(s->pitch, 128, 1 << 30),
+					       cuda_blocks(s->count * s->lines, 1, 65535)),
 		128, 0, stream>>>(*s, views);
 	CUDA_LAUNCHED("putting views side by side");
 	if (first + s->count == circle.part)
 		TRY(cuda_taken(backend));
-	auto kernel = model->weight == WEIGHT_RAY ? quarter_back<Pixel, true, SIZE, TILTED>
-						  : quarter_back<Pixel, false, SIZE, TILTED>;
+	const bool rays = model->weight == WEIGHT_RAY && what->plan->rays.source == TOMOS_POINT;
+	auto kernel = rays ? quarter_back<Pixel, true, SIZE, TILTED, MIRRORED>
+			   : quarter_back<Pixel, false, SIZE, TILTED, MIRRORED>;
 	const int bytes = tile_bytes<Pixel, SIZE>();
 	TRY(tile_take(kernel, bytes));
 	int64_t wide = PARTS<Pixel> == 2 ? s->n[0] : (s->n[0] + 1) / 2, tall = (s->n[1] + 1) / 2;
@@ -316,34 +378,40 @@ static tomos_status run_views(tomos_backend *backend, const ProjectRequest *what
 	return TOMOS_OK;
 }
 
-template <class Pixel>
+template <class Pixel, bool MIRRORED>
 static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const CudaNotes *notes,
 	const CudaEpilogue *epilogue)
 {
+	/* Mirror images are not upright: there are no other kernels for them. */
+	constexpr int LARGE = LARGE_TILE<Pixel>, SMALL = MIRRORED ? LARGE : TILE;
 	const CudaPlan *kept;
 	float *images;
 	VoxelUpdate update;
 	Tiles s = tile_request(what);
 	TRY(update_open(backend, what, epilogue, &update));
 	const Notes *found = notes_of<Notes>(notes);
-	const Circle circle = {what->count / PARTS<Pixel>, found->direction};
+	const Circle circle = {MIRRORED ? what->count : what->count / PARTS<Pixel>,
+		found->direction, found->mirrors};
+	const MirrorView *mirrored = NULL;
 	int64_t image = image_floats<Pixel>(&what->plan->model);
 	int64_t at_once = max64(1, min64(device_of(backend)->scratch_most / image, circle.part));
 	TRY(cuda_plan(backend, what->plan, &kept));
+	if (MIRRORED)
+		TRY(send_mirrors(backend, what->plan, &circle.mirrors, &mirrored));
 	TRY(cuda_scratch(
 		backend, SCRATCH_REORDERED, at_once * image, &images, "views side by side"));
 	s.images = images;
 	const auto run_part =
-		found->size == SMALL_TILES    ? run_views<Pixel, TILE, false>
-		: found->size == LARGE_TILES  ? run_views<Pixel, LARGE_TILE<Pixel>, false>
-		: found->size == TILTED_TILES ? run_views<Pixel, LARGE_TILE<Pixel>, true>
-					      : run_views<Pixel, HUGE_TILE, true>;
+		found->size == HUGE_TILES ? run_views<Pixel, MIRRORED, HUGE_TILE, true>
+		: MIRRORED || found->size == TILTED_TILES ? run_views<Pixel, MIRRORED, LARGE, true>
+		: found->size == LARGE_TILES ? run_views<Pixel, MIRRORED, LARGE, MIRRORED>
+					     : run_views<Pixel, MIRRORED, SMALL, MIRRORED>;
 	return views_each(&update, circle.part, at_once,
 		[&](int64_t first, int64_t count, const VoxelUpdate &part) {
 			s.views = kept->views + first;
 			s.count = count;
 			s.update = part;
-			return run_part(backend, what, &s, circle, first);
+			return run_part(backend, what, &s, circle, mirrored, first);
 		});
 }
 
@@ -355,6 +423,7 @@ static CudaFusion circle_fuses(
 	return step->average ? FUSES_NEXT : FUSES;
 }
 
-extern const CudaKernel cuda_voxel_back_circle_4, cuda_voxel_back_circle_2;
-const CudaKernel cuda_voxel_back_circle_4 = {is_circle<Quad>, run<Quad>, circle_fuses};
-const CudaKernel cuda_voxel_back_circle_2 = {is_circle<Pair>, run<Pair>, circle_fuses};
+extern const CudaKernel cuda_voxel_back_circle_4, cuda_voxel_back_circle_2, cuda_voxel_back_mirrors;
+const CudaKernel cuda_voxel_back_circle_4 = {is_circle<Quad>, run<Quad, false>, circle_fuses};
+const CudaKernel cuda_voxel_back_circle_2 = {is_circle<Pair>, run<Pair, false>, circle_fuses};
+const CudaKernel cuda_voxel_back_mirrors = {has_mirrors, run<Quad, true>, circle_fuses};
