@@ -32,7 +32,8 @@ class Pose:
     """The pose of the detector of a scan, as `tomos.find_pose` found it: values by the names of the
     options that set them (`tomos.cone`), columns and rows, radians, and the unit of the scan."""
     value: dict[str, float]  #: axis, axis_row, roll, slant, swivel, source_detector
-    error: dict[str, float]  #: standard errors; nan: not determined, 0: not looked for; as given
+    error: dict[str, float]  #: standard errors; 0: not looked for, nan: not determined, as given
+                             #: (the axis: the likeliest one), inf: uncertain
     geometry: Geometry       #: the scan in that pose
     reversed: bool           #: the angles count against the direction of rotation
     before: float            #: what projections contradict each other by, relative to them
@@ -51,7 +52,10 @@ class Pose:
     def _said(self, name: str) -> str:
         unit, word = (math.degrees(1), " degrees") if name in _ANGLES else (1, "")
         value, error = self.value[name] * unit + 0.0, self.error[name] * unit
-        return f"{value:.6g}{word} " + (f"+- {error:.2g}" if error > 0 else "(as given)")
+        if 0 < error < math.inf:
+            return f"{value:.6g}{word} +- {error:.2g}"
+        uncertain = error != 0 and (name == "axis" or error == math.inf)
+        return f"{value:.6g}{word} " + ("(uncertain)" if uncertain else "(as given)")
 
     def _note(self) -> str:
         return ", reversed" * self.reversed + ", uncertain" * bool(self.doubt)
@@ -70,7 +74,7 @@ def _find_pose(y: Array, scan: Geometry, *, unknown: Union[str, Iterable[str]] =
     if data.size != math.prod(scan.shape):
         raise ValueError(f"the projections have shape {data.shape}; expected {scan.shape}")
     view = host_view(np.ascontiguousarray(data).reshape(scan.shape))
-    names = unknown if isinstance(unknown, str) else ",".join(unknown)
+    names = unknown if isinstance(unknown, str) else ",".join(unknown) or "axis"
     settings = GROUPS["axis"].fill(facts="fit", unknown=names.replace("_", "-") or None, **options)
     found, fitted = PoseStruct(), c_void_p()
     run(lib.pose_find, ctypes.byref(found), ctypes.byref(fitted), open_backend(backend),
@@ -90,7 +94,7 @@ find_pose = with_options(_find_pose, GROUPS["axis"].rows, """Finds the pose of t
 
     `y` has line integrals (after -log), (views, rows, columns), and `scan` the geometry as it is
     known. `unknown` has the names of the values that are looked for besides the axis, such as
-    ["roll", "axis_row"]; the default are all.
+    ["roll", "axis_row"]; [] stands for the axis alone, the default for all of them.
 
     The result has values and their standard errors by name, and the geometry in that pose, for
     `tomos.Projector`, `tomos.fdk` or `tomos.run`; see `tomos.Pose`. A warning says so if the values

@@ -22,6 +22,17 @@ void pose_band(const Orbit *orbit, int64_t *row, int64_t *rows)
 	*rows = (int64_t)fmin(fmax(ceil(high + reach), 0), last) - *row + 1;
 }
 
+bool pose_widen(const Orbit *orbit, int64_t most, int64_t *row, int64_t *rows)
+{
+	int64_t beside = (most - *rows) / 2;
+	if (*rows >= orbit->rows || beside <= 0)
+		return false;
+	int64_t end = min64(*row + *rows + beside, orbit->rows);
+	*row = max64(*row - beside, 0);
+	*rows = end - *row;
+	return true;
+}
+
 tomos_status pose_views(tomos_geometry **scan, const Orbit *orbit, const tomos_pose *found)
 {
 	double pose[POSE_COUNT];
@@ -54,28 +65,39 @@ tomos_status pose_unknown(const tomos_axis_options *options, unsigned *bits)
 	return TOMOS_OK;
 }
 
+static void take_rows(tomos_array *band, const tomos_array *data, int64_t row, int64_t rows)
+{
+	*band = *data;
+	band->data += row * data->stride[1];
+	band->shape[1] = rows;
+}
+
 static tomos_status find_in(const Orbit *orbit, tomos_backend *backend, const tomos_array *given,
 	const tomos_axis_options *options, const tomos_progress *progress, tomos_pose *pose)
 {
 	Coarse coarse[COARSE_COUNT] = {{.bin = 0}};
 	tomos_array data = *given, band;
 	float *repaired;
-	int64_t constant;
+	int64_t constant, rows = orbit->rows;
 	unsigned kept;
 	PoseProblem p = {.orbit = orbit, .band = &band, .backend = backend, .progress = progress};
 	tomos_status status;
 	TRY(pose_unknown(options, &p.unknown));
 	TRY(constant_repair(&data, &repaired, &constant));
-	band = data;
 	if (orbit->rows > 1 && orbit->kind == TOMOS_POINT) {
 		TRY_OR_DONE(coarse_scans_begin(coarse, orbit));
 		TRY_OR_DONE(coarse_scans_add(coarse, &data, 0));
 		TRY_OR_DONE(coarse_scans_finish(coarse));
 		p.coarse = coarse;
-		pose_band(orbit, &p.row, &band.shape[1]);
-		band.data += p.row * band.stride[1];
+		pose_band(orbit, &p.row, &rows);
 	}
+	take_rows(&band, &data, p.row, rows);
 	status = pose_find(&p, options, pose, &kept);
+	if (status == TOMOS_BAD_VALUE && p.coarse &&
+		pose_widen(orbit, 3 * orbit->rows, &p.row, &rows)) {
+		take_rows(&band, &data, p.row, rows);
+		status = pose_find(&p, options, pose, &kept);
+	}
 done:
 	coarse_scans_free(coarse);
 	mem_free(repaired);

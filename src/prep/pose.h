@@ -72,6 +72,9 @@ tomos_status pose_find(
 	const PoseProblem *p, const tomos_axis_options *options, tomos_pose *pose, unsigned *kept);
 /* Rows [*row, *row + *rows) around the midplane that a detector of any likely roll needs. */
 void pose_band(const Orbit *orbit, int64_t *row, int64_t *rows);
+/* As many rows on both sides, up to `most`, for an object that is not in the midplane; false: there
+ * are no more. */
+bool pose_widen(const Orbit *orbit, int64_t most, int64_t *row, int64_t *rows);
 /* The views in that pose. */
 tomos_status pose_views(tomos_geometry **scan, const Orbit *orbit, const tomos_pose *found);
 

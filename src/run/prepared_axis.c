@@ -355,9 +355,12 @@ static tomos_status search_wider(tomos_prepared *p, int64_t *row, int64_t *rows,
 		return status;
 	*row = min64(max64(*row + *rows / 2 - wide / 2, 0), max64(p->geometry->rows - wide, 0));
 	*rows = min64(wide, p->geometry->rows);
-	TRY(tomos_prepared_axis(p, NULL, *row, *rows, axis, progress));
-	axis->reversed = p->reversed; /* relative to the angles as given */
-	return TOMOS_OK;
+	tomos_status wider = tomos_prepared_axis(p, NULL, *row, *rows, axis, progress);
+	if (wider == TOMOS_OK)
+		axis->reversed = p->reversed; /* relative to the angles as given */
+	else if (wider == TOMOS_BAD_VALUE && status == TOMOS_OK)
+		return TOMOS_OK; /* what the first search found, unsure as it is, stays */
+	return wider;
 }
 
 /* Searches for the axis in a few rows around the middle, and reports the result. An empty scan, or

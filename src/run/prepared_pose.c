@@ -54,19 +54,6 @@ static void in_pixels_of_scan(const tomos_prepared *p, tomos_pose *pose)
 	pose->error[TOMOS_POSE_AXIS_ROW] *= bin;
 }
 
-/* As many rows on both sides as memory allows, of an object that is not in the midplane; false:
- * there are no more. */
-static bool widen(const Orbit *orbit, int64_t *row, int64_t *rows)
-{
-	int64_t most = MOST_WIDE / (orbit->views * orbit->columns), beside = (most - *rows) / 2;
-	if (*rows >= orbit->rows || beside <= 0)
-		return false;
-	int64_t end = min64(*row + *rows + beside, orbit->rows);
-	*row = max64(*row - beside, 0);
-	*rows = end - *row;
-	return true;
-}
-
 static tomos_status find_pose(tomos_prepared *p, tomos_backend *backend, const Orbit *orbit,
 	tomos_pose *pose, unsigned *kept, const tomos_progress *progress)
 {
@@ -90,8 +77,11 @@ static tomos_status find_pose(tomos_prepared *p, tomos_backend *backend, const O
 	}
 	TRY_OR_DONE(read_rows(p, problem.row, rows, &band, progress));
 	status = pose_find(&problem, &o, pose, kept);
-	if (status == TOMOS_BAD_VALUE && problem.coarse && widen(orbit, &problem.row, &rows)) {
+	if (status == TOMOS_BAD_VALUE && problem.coarse &&
+		pose_widen(orbit, MOST_WIDE / (orbit->views * orbit->columns), &problem.row,
+			&rows)) {
 		mem_free(band.data);
+		band.data = NULL;
 		TRY_OR_DONE(read_rows(p, problem.row, rows, &band, progress));
 		status = pose_find(&problem, &o, pose, kept);
 	}

@@ -1,6 +1,7 @@
 /* What the prepared rows of slabs say about the scan, reported once: objects wider than the
  * detector, flats that do not fit the views, numbers that are no line integrals, and columns that
  * do not vary. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "backend/backend.h"
@@ -75,10 +76,14 @@ static int by_value(const void *a, const void *b)
 static double edge_noise(const tomos_geometry *g, const float *rows, int64_t views, int side)
 {
 	double edges[VIEWS];
-	for (int64_t i = 0; i < views; i++)
-		edges[i] = edge_value(rows + i * g->columns, g->columns, side);
-	qsort(edges, (size_t)views, sizeof *edges, by_value);
-	return fmax(-edges[(int64_t)(MOST_VIEWS * (double)views)], 0);
+	int64_t count = 0;
+	for (int64_t i = 0; i < views; i++) {
+		double edge = edge_value(rows + i * g->columns, g->columns, side);
+		if (isfinite(edge))
+			edges[count++] = edge;
+	}
+	qsort(edges, (size_t)count, sizeof *edges, by_value);
+	return count > 0 ? fmax(-edges[(int64_t)(MOST_VIEWS * (double)count)], 0) : 0;
 }
 
 /* rows: one row of each view. */

@@ -1,5 +1,7 @@
 /* Volumes whose shadow is a small part of the detector: against the reference kernel, all views and
  * some of them, added and overwritten. */
+#include "backend/device/hat.h" /* first: cmocka makes a macro of fail() */
+#include "backend/device/window_plan.h"
 #include "ops/stacks.h"
 
 typedef struct {
@@ -103,6 +105,27 @@ static void check_overwritten(const Small *s, const Case *c, Kind kind)
 	free(from), free(got), free(exact);
 }
 
+/* Without a window the other tests would compare kernels for whole detectors only. */
+static void windows_are_found(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SMALLS; i++) {
+		Case c = small_case(&smalls[i], i);
+		Plan whole, *part;
+		int *corners;
+		OK(plan_make(&whole, &c.grid, c.scan, &(KernelModel){.weight = WEIGHT_RAY}));
+		OK(window_plan(&part, &whole, &corners));
+		if (!part)
+			fail_msg("%s: no window", c.name);
+		assert_true(2 * part->model.rows * part->model.columns <=
+			    smalls[i].rows * smalls[i].columns);
+		slices_plan_free(part);
+		mem_free(corners);
+		plan_free(&whole);
+		tomos_geometry_free(c.scan);
+	}
+}
+
 static void small_volumes_agree(void **state)
 {
 	(void)state;
@@ -121,5 +144,5 @@ static void small_volumes_agree(void **state)
 	}
 }
 
-#define TESTS(T) T(small_volumes_agree)
+#define TESTS(T) T(windows_are_found), T(small_volumes_agree)
 TEST_MAIN(TESTS, open_backend, close_backend)

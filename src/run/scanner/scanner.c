@@ -228,7 +228,7 @@ static tomos_status find_pattern(char **pattern, const tomos_scan *scan, const c
 
 /* How to read the first `count` views where the last ones are missing. */
 static void say_fewer(char *text, size_t size, const tomos_scan *scan, int64_t count,
-	const char *names, const TypedScan *t)
+	const char *names, const char *ending, const TypedScan *t)
 {
 	char white[64] = "";
 	if (!t) {
@@ -239,18 +239,18 @@ static void say_fewer(char *text, size_t size, const tomos_scan *scan, int64_t c
 		return;
 	}
 	if (t->white > 0)
-		snprintf(white, sizeof white, ", the option 'i0' %g", t->white);
+		snprintf(white, sizeof white, ", the option 'i0' %.10g", t->white);
 	snprintf(text, size,
-		"read '%.300s*.tif' with the option 'geometry' cone, the option 'source-axis' "
+		"read '%.300s*%.6s' with the option 'geometry' cone, the option 'source-axis' "
 		"%gmm, the option 'source-detector' %gmm, the option 'pixel' %gmm, the option "
 		"'pixel-height' %gmm%s and the option 'arc' %.6g",
-		names, t->source_axis, t->source_detector, t->pixel[0], t->pixel[1], white,
+		names, ending, t->source_axis, t->source_detector, t->pixel[0], t->pixel[1], white,
 		t->step * (double)count);
 }
 
 /* Names the first file that is missing: in the middle, or after the last one. */
 static tomos_status too_few(const tomos_scan *scan, int64_t views, const char *folder,
-	const char *prefix, const TypedScan *typed)
+	const char *prefix, const char *ending, const TypedScan *typed)
 {
 	const FrameSet *set = &scan->sets[TOMOS_VIEWS];
 	int64_t number = -1;
@@ -263,7 +263,7 @@ static tomos_status too_few(const tomos_scan *scan, int64_t views, const char *f
 			"with the option 'bad-views', lets the others be used",
 			(long long)number, after);
 	else {
-		say_fewer(fewer, sizeof fewer, scan, set->count, names, typed);
+		say_fewer(fewer, sizeof fewer, scan, set->count, names, ending, typed);
 		snprintf(which, sizeof which,
 			"; the first or the last ones are missing; if the last: %s", fewer);
 	}
@@ -285,12 +285,15 @@ tomos_status numbered_tiffs(tomos_scan *scan, const char *folder, const char *pr
 			status = find_pattern(&pattern, scan, folder, first, typed);
 	}
 	TRY(status);
-	status = frames_open(set, pattern, "", "");
-	mem_free(pattern);
-	TRY(status);
-	if (set->count < views)
-		return too_few(scan, views, folder, prefixes[0], typed);
+	TRY_OR_DONE(frames_open(set, pattern, "", ""));
+	if (set->count < views) {
+		status = too_few(scan, views, folder, prefixes[0], strrchr(pattern, '.'), typed);
+		goto done;
+	}
 	scan->rows = set->file->shape[1];
 	scan->columns = set->file->shape[2];
-	return first_frames(scan, views);
+	status = first_frames(scan, views);
+done:
+	mem_free(pattern);
+	return status;
 }
