@@ -65,22 +65,6 @@ static __device__ __forceinline__ float part_of(const float2 &sum, int part)
 	return part == 0 ? sum.x : sum.y;
 }
 
-/* Whether it is not zero. */
-static __device__ __forceinline__ bool is_some(float x)
-{
-	return x != 0;
-}
-
-static __device__ __forceinline__ bool is_some(const float2 &x)
-{
-	return x.x != 0 || x.y != 0;
-}
-
-static __device__ __forceinline__ bool is_some(const float4 &x)
-{
-	return x.x != 0 || x.y != 0 || x.z != 0 || x.w != 0;
-}
-
 /* The square root of a positive number that is not denormal. */
 static __device__ __forceinline__ float length_nearly(float x)
 {

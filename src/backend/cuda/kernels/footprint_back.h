@@ -219,9 +219,9 @@ static __device__ __forceinline__ void write_sums(
 #pragma unroll
 	for (int i = 0; i < PARTS<Pixel>; i++) {
 		const int3 at = image_of(s, i, i * s.direction % 4, x, y, z0);
-		const bool below = PARTS<Pixel> != 1 && is_mirrored(s, i, 2);
+		const bool below = PARTS<Pixel> != 1 && is_flipped(s.mirrors, i, 2);
 		const int count = below && s.domain[2] < s.n[2] ? s.n[2] / 2 : s.domain[2];
-		if (i < images && !is_twice(s, i, 0, x) && !is_twice(s, i, 1, y))
+		if (i < images && x != middle_of(s, i, 0) && y != middle_of(s, i, 1))
 			update_voxels<Sums::COUNT, 4>(s.update,
 				s.volume + at.z * slice + (int64_t)at.y * s.n[0] + at.x,
 				below ? -slice : slice, count - z0,
@@ -268,8 +268,8 @@ static __global__ void make_mirrored_images(
 		for (int i = 0; i < PARTS<Pixel>; i++)
 			if (c < s.columns) {
 				const int seen = s.mirrored[first + view].view[i];
-				((float *)&pixel)[i] = from[(seen & MIRROR_BITS) * pixels +
-							    mirrored_pixel(s, seen, row, c)];
+				const int place = mirrored_pixel(seen, s.rows, s.columns, row, c);
+				((float *)&pixel)[i] = from[(seen & MIRROR_BITS) * pixels + place];
 			}
 		to[line * s.pitch + c] = pixel;
 	}

@@ -12,11 +12,8 @@
 #define TOMOS_BACKEND_CUDA_KERNELS_FOOTPRINT_BLOCKS_H
 
 #include "backend/cuda/kernels/footprint.h"
+#include "backend/cuda/kernels/mirror_images.h"
 #include "backend/cuda/kernels/voxel_quanta.h"
-
-extern "C" {
-#include "backend/device/mirror.h"
-}
 
 enum {
 	THREADS = 256,

@@ -116,25 +116,38 @@ static __device__ __forceinline__ Line line_of(const Footprints &s, const int fi
 	return line;
 }
 
-static __device__ __forceinline__ float voxel_at(const Footprints &s, int x, int y, int z)
+/* Image i of a line: its first voxel, and from one to the next. The one in the middle of the grid is
+ * visited itself. */
+typedef struct {
+	const float *first;
+	int64_t step;
+	int count, middle;
+	float scale;
+} ImageLine;
+
+static __device__ __forceinline__ int64_t place_of_image(
+	const Footprints &s, int i, const int at[3])
 {
-	return s.volume[((int64_t)z * s.n[1] + y) * s.n[0] + x];
+	const int3 p = image_of(s, i, i, at[0], at[1], at[2]);
+	return ((int64_t)p.z * s.n[1] + p.y) * s.n[0] + p.x;
 }
 
-/* Voxel k, and its images. */
-template <class Value>
-static __device__ __forceinline__ Value voxel_of(const Footprints &s, const Line &line, int k)
+static __device__ __forceinline__ ImageLine image_of_line(
+	const Footprints &s, const Line &line, int i)
 {
+	const int a = s.axis[0], b = s.axis[1], c = s.axis[2];
 	int at[3] = {line.at[0], line.at[1], line.at[2]};
-	at[s.axis[2]] += k;
-	Value value = {};
-	if (k < line.count)
-		for (int i = 0; i < PARTS<Value>; i++) {
-			const int3 p = image_of(s, i, i, at[0], at[1], at[2]);
-			if (is_needed(s, i, at))
-				((float *)&value)[i] = voxel_at(s, p.x, p.y, p.z) * line.scale;
-		}
-	return value;
+	const bool twice = at[a] == middle_of(s, i, a) || at[b] == middle_of(s, i, b);
+	const int middle = middle_of(s, i, c) - at[c];
+	const int64_t place = place_of_image(s, i, at);
+	at[c]++;
+	return ImageLine{s.volume + place, place_of_image(s, i, at) - place, twice ? 0 : line.count,
+		middle, line.scale};
+}
+
+static __device__ __forceinline__ float voxel_of(const ImageLine &line, int k)
+{
+	return k < line.count && k != line.middle ? line.first[k * line.step] * line.scale : 0;
 }
 
 /* The voxels of a thread: COLUMN of several views, in registers. */
@@ -204,6 +217,24 @@ static __device__ __forceinline__ void voxels_each(
 		} else if (k < count) {
 			visit(k, voxels.at(k));
 		}
+	}
+}
+
+/* Calls visit(k, voxel) for the voxels of a line, which are read once more. */
+template <class Value, class Visit>
+static __device__ __forceinline__ void line_each(
+	const Footprints &s, const Line &line, const Visit &visit)
+{
+	ImageLine image[PARTS<Value>];
+#pragma unroll
+	for (int i = 0; i < PARTS<Value>; i++)
+		image[i] = image_of_line(s, line, i);
+	for (int k = 0; k < line.count; k++) {
+		Value value;
+#pragma unroll
+		for (int i = 0; i < PARTS<Value>; i++)
+			((float *)&value)[i] = voxel_of(image[i], k);
+		visit(k, value);
 	}
 }
 
@@ -358,10 +389,14 @@ static __device__ __forceinline__ void visit_block(const Footprints &s, Near *ne
 	Voxels<Value, COLUMN> voxels(tiles + s.pool);
 	bool some = false;
 #pragma unroll
-	for (int k = 0; k < COLUMN; k++) {
-		const Value value = voxel_of<Value>(s, line, k);
-		voxels.at(k) = value;
-		some = some || is_some(value);
+	for (int i = 0; i < PARTS<Value>; i++) {
+		const ImageLine image = image_of_line(s, line, i);
+#pragma unroll
+		for (int k = 0; k < COLUMN; k++) {
+			const float value = voxel_of(image, k);
+			((float *)&voxels.at(k))[i] = value;
+			some = some || value != 0;
+		}
 	}
 	if (!__syncthreads_or(some))
 		return; /* around an object there are many zeros */
@@ -403,7 +438,8 @@ static __global__ void add_mirrored_sums(const __grid_constant__ Footprints s, i
 	float *to = s.projections + (seen & MIRROR_BITS) * pixels;
 	for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < pixels;
 		i += gridDim.x * blockDim.x) {
-		float *at = to + mirrored_pixel(s, seen, i / s.columns, i % s.columns);
+		float *at =
+			to + mirrored_pixel(seen, s.rows, s.columns, i / s.columns, i % s.columns);
 		*at = fmaf((float)sums[i], unit, *at);
 	}
 }

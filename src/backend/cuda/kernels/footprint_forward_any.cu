@@ -253,13 +253,12 @@ static __device__ __noinline__ void visit_direct(
 {
 	const Column c = column_of(s, near, dx, dy);
 	const int64_t apart = s.count * s.rows * s.columns;
-	for (int k = 0; k < line.count; k++) {
-		const Value x = voxel_of<Value>(s, line, k);
+	line_each<Value>(s, line, [&](int k, const Value &x) {
 		voxel_direct<RAYS>(
 			s, near, c, s.columns, (float)k, [&](int64_t place, float share) {
 				add_rounded(image + place, apart, share, x);
 			});
-	}
+	});
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */

@@ -41,31 +41,48 @@ static __host__ __device__ constexpr int shift_of(int G)
 	return G > 4 ? 2 : G > 3 ? 1 : 0;
 }
 
-/* Adds a line to the detector columns of the footprint; at: its first row. ALWAYS: columns that all
- * lanes add to; the others have fewer bank conflicts. */
+/* First row of a footprint in its first column, or in column 0 where columns are not side by side. */
+template <class B>
+static __device__ __forceinline__ int *first_row(
+	const Foot &foot, const Climb &climb, const Span &span, int *tile)
+{
+	int *row = tile + (int)span.whole * climb.pitch;
+	return shift_of(B::G) == 0 ? row + foot.column : row;
+}
+
+/* Adds a line to the detector columns of the footprint; at: first_row. ALWAYS: columns that all
+ * lanes add to; the others have fewer bank conflicts. Columns side by side share addresses, but for
+ * a constant. */
 template <class B, int ALWAYS>
 static __device__ __forceinline__ void add_line(
 	const Foot &foot, const Climb &climb, int *at, const float line[B::SAMPLES])
 {
+	constexpr int SHIFT = shift_of(B::G);
+	const auto column_of = [&](int c) {
+		return SHIFT == 0 ? at : at + place_of_column(SHIFT, climb.pitch, foot.column + c);
+	};
+	const auto add = [&](int *column, int i, int c, float a) {
+		add_quanta(column + (i * climb.pitch + (SHIFT == 0 ? c : 0)), a, line[i]);
+	};
 	int *to[TAPS];
 #pragma unroll
 	for (int c = 0; c < TAPS; c++)
-		to[c] = at + place_of_column(shift_of(B::G), climb.pitch, foot.column + c);
+		to[c] = column_of(c);
 #pragma unroll
 	for (int i = 0; i < B::SAMPLES; i++)
 #pragma unroll
 		for (int c = 0; c < ALWAYS; c++)
-			add_quanta(to[c] + i * climb.pitch, foot.a[c], line[i]);
+			add(to[c], i, c, foot.a[c]);
 	if (ALWAYS < TAPS && foot.a[TAPS - 1] > 0)
 #pragma unroll
 		for (int i = 0; i < B::SAMPLES; i++)
-			add_quanta(to[TAPS - 1] + i * climb.pitch, foot.a[TAPS - 1], line[i]);
+			add(to[TAPS - 1], i, TAPS - 1, foot.a[TAPS - 1]);
 	for (int c = TAPS; c < climb.taps && foot.column + c < climb.columns; c++) {
 		const float a = tap_of(foot, c);
-		int *next = at + place_of_column(shift_of(B::G), climb.pitch, foot.column + c);
+		int *next = column_of(c);
 #pragma unroll
 		for (int i = 0; i < B::SAMPLES; i++)
-			add_quanta(next + i * climb.pitch, a, line[i]);
+			add(next, i, c, a);
 	}
 }
 
@@ -103,7 +120,7 @@ static __device__ __forceinline__ void visit_one(
 #pragma unroll
 	for (int k = 0; k < B::N; k++)
 		add_scaled(line[B::edge(k)], foot.climb, x[k]);
-	add_line<B, TAPS>(foot, climb, tile + (int)span.whole * climb.pitch, line);
+	add_line<B, TAPS>(foot, climb, first_row<B>(foot, climb, span, tile), line);
 }
 
 /* The same in several views, of the first B::N of `voxels`; apart: from one tile to the next. */
@@ -122,7 +139,7 @@ static __device__ __forceinline__ void visit_several(
 		else
 			set_weights<B::S, SHORT>(from, to, scale, weight[k]);
 	});
-	int *at = tile + (int)span.whole * climb.pitch;
+	int *at = first_row<B>(foot, climb, span, tile);
 #pragma unroll
 	for (int part = 0; part < PARTS<typename Mine::Value>; part++, at += apart) {
 		float line[B::SAMPLES] = {};
@@ -194,13 +211,12 @@ static __device__ __noinline__ void visit_direct(
 {
 	const Foot foot = foot_of<RAYS>(s, near, dx, dy);
 	const int64_t apart = s.count * s.rows * s.columns;
-	for (int k = 0; k < line.count; k++) {
-		const Value x = voxel_of<Value>(s, line, k);
+	line_each<Value>(s, line, [&](int k, const Value &x) {
 		voxel_direct(s, near, foot, s.columns, k, far_weight<RAYS>(s, near, foot, k),
 			[&](int64_t place, float share) {
 				add_rounded(image + place, apart, share, x);
 			});
-	}
+	});
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */
