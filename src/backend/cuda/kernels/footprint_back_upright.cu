@@ -189,16 +189,10 @@ static void choose_tiles(const ProjectRequest *what, TileSize *size)
 {
 	const int64_t n = what->box.high[2] - what->box.low[2];
 	const bool few = 4 * whole_columns<One>(n) > 5 * whole_columns<Large>(n);
-	const Mirrors mirrors = mirrors_of(what, 4);
-	if ((quarter_direction(what) != 0 || mirrors.count == 4) && has_some<Four>(what, size)) {
-		size->mirrors = mirrors;
+	if (choose_images(
+		    what, size, [&] { return has_some<Four>(what, size); },
+		    [&] { return has_some<Two>(what, size); }))
 		return;
-	}
-	if (mirrors.count > 0 && has_some<Two>(what, size)) {
-		size->direction = 0;
-		size->mirrors = mirrors_of(what, 2);
-		return;
-	}
 	if ((few || !has_tiles<One>(what, 2, size)) && !has_tiles<Large>(what, 3, size) &&
 		!has_tiles<Large>(what, 2, size))
 		take_memory<Large>(NEAR_BYTES, size);
@@ -230,11 +224,8 @@ static tomos_status upright_run(tomos_backend *backend, const ProjectRequest *wh
 	const CudaNotes *notes, const CudaEpilogue *epilogue)
 {
 	const TileSize *size = notes_of<TileSize>(notes);
-	const int images = images_of_size(size);
-	return (images == 4                  ? run<Four>
-		: images == 2                ? run<Two>
-		: size->column == One::COUNT ? run<One>
-					     : run<Large>)(backend, what, size, epilogue);
+	return run_of_size(size, run<Four>, run<Two>, run<One>, run<Large>, One::COUNT)(
+		backend, what, size, epilogue);
 }
 
 extern const CudaKernel cuda_footprint_back_upright;

@@ -353,16 +353,10 @@ template <class Mine> static bool has_some(const ProjectRequest *what, int axes,
  * would have more. */
 static void choose_tiles(const ProjectRequest *what, int axes, TileSize *size)
 {
-	const Mirrors mirrors = mirrors_of(what, 4);
-	if ((quarter_direction(what) != 0 || mirrors.count == 4) &&
-		has_some<Four>(what, axes, size)) {
-		size->mirrors = mirrors;
+	if (choose_images(
+		    what, size, [&] { return has_some<Four>(what, axes, size); },
+		    [&] { return has_some<Two>(what, axes, size); }))
 		return;
-	}
-	if (mirrors.count > 0 && has_some<Two>(what, axes, size)) {
-		size->mirrors = mirrors_of(what, 2);
-		return;
-	}
 	*size = measure<One>(what, axes);
 	if (!has_many_blocks<One, Large>(what) || !has_tiles<One>(3, size)) {
 		*size = measure<Large>(what, axes);
@@ -407,11 +401,8 @@ static tomos_status any_run(tomos_backend *backend, const ProjectRequest *what,
 	const CudaNotes *notes, const CudaEpilogue *)
 {
 	const TileSize *size = notes_of<TileSize>(notes);
-	const int images = images_of_size(size);
-	return (images == 4                  ? run<Four>
-		: images == 2                ? run<Two>
-		: size->column == One::COUNT ? run<One>
-					     : run<Large>)(backend, what, size);
+	return run_of_size(size, run<Four>, run<Two>, run<One>, run<Large>, One::COUNT)(
+		backend, what, size);
 }
 
 extern const CudaKernel cuda_footprint_forward_any;

@@ -296,16 +296,10 @@ template <class Mine> static bool has_some(const ProjectRequest *what, TileSize 
  * would have more. */
 static void choose_tiles(const ProjectRequest *what, TileSize *size)
 {
-	const Mirrors mirrors = mirrors_of(what, 4);
-	if ((quarter_direction(what) != 0 || mirrors.count == 4) && has_some<Four>(what, size)) {
-		size->mirrors = mirrors;
+	if (choose_images(
+		    what, size, [&] { return has_some<Four>(what, size); },
+		    [&] { return has_some<Two>(what, size); }))
 		return;
-	}
-	if (mirrors.count > 0 && has_some<Two>(what, size)) {
-		size->direction = 0;
-		size->mirrors = mirrors_of(what, 2);
-		return;
-	}
 	if (!(has_many_blocks<One, Large>(what) && has_tiles<One>(what, 3, size)) &&
 		!has_tiles<Large>(what, 3, size) && !has_tiles<Large>(what, 2, size))
 		take_memory(NEAR_BYTES + Large::BYTES, size);
@@ -348,11 +342,8 @@ static tomos_status upright_run(tomos_backend *backend, const ProjectRequest *wh
 	const CudaNotes *notes, const CudaEpilogue *)
 {
 	const TileSize *size = notes_of<TileSize>(notes);
-	const int images = images_of_size(size);
-	return (images == 4                  ? run<Four>
-		: images == 2                ? run<Two>
-		: size->column == One::COUNT ? run<One>
-					     : run<Large>)(backend, what, size);
+	return run_of_size(size, run<Four>, run<Two>, run<One>, run<Large>, One::COUNT)(
+		backend, what, size);
 }
 
 extern const CudaKernel cuda_footprint_forward_upright;

@@ -31,16 +31,34 @@ static __device__ __forceinline__ int3 image_of(
 	return make_int3(at.x, at.y, z);
 }
 
-/* Views that a Pixel or voxel is of; 0: one. */
-static inline int images_of_size(const TileSize *size)
+/* Tiles of four views, or of two, where views are in such sets and there is memory: four(), two()
+ * set the size of these tiles. */
+template <class Four, class Two>
+static bool choose_images(
+	const ProjectRequest *what, TileSize *size, const Four &four, const Two &two)
 {
-	return size->direction != 0 ? 4 : size->mirrors.count;
+	const Mirrors mirrors = mirrors_of(what, 4);
+	if ((quarter_direction(what) != 0 || mirrors.count == 4) && four())
+		size->mirrors = mirrors;
+	else if (mirrors.count > 0 && two())
+		size->mirrors = mirrors_of(what, 2);
+	else
+		return false;
+	return true;
 }
 
 static inline void forget_images(TileSize *size)
 {
 	size->direction = 0;
 	size->mirrors = Mirrors{};
+}
+
+/* The function for tiles of four views, of two, of one, and of one with fewer voxels. */
+template <class Run>
+static Run run_of_size(const TileSize *size, Run four, Run two, Run one, Run fewer, int column)
+{
+	const int images = size->direction != 0 ? 4 : size->mirrors.count;
+	return images == 4 ? four : images == 2 ? two : size->column == column ? one : fewer;
 }
 
 /* Sets what is known about the mirror images of views. */
