@@ -75,6 +75,8 @@ int bench_json(const settings *s, const char *backend, void (*print)(FILE *file,
 
 /* The geometries of the survey named by the operands, or all; the list is to be freed. */
 int survey_choose(const settings *s, const survey_row ***rows, int *count);
+/* An error if the name is that of a geometry or family, where --survey is not given. */
+int survey_missing(const char *name);
 int survey_check_scale(double scale);
 /* 0: the one that suits the backend. */
 double survey_scale(double asked, const tomos_backend *backend);

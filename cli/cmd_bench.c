@@ -17,6 +17,9 @@ static const workload *workload_find(const char *name)
 static int workload_unknown(const char *name)
 {
 	const char *nearest = tomos_name_nearest(workload_names(), name);
+	int code = survey_missing(name);
+	if (code != DONE)
+		return code;
 	return wrong_usage("unknown workload '%s'; %s%s", name,
 		nearest[0] ? "nearest: " : "see 'tomos bench --list'", nearest);
 }

@@ -244,6 +244,11 @@ static int check(const settings *s)
 	static const char *const sizes[] = {"size", "views", "columns", "slices"};
 	if (s->tuned.survey)
 		return check_survey(s);
+	if (s->operand_count > 0 && !file_exists(s->operands[0])) {
+		int code = survey_missing(s->operands[0]);
+		if (code != DONE)
+			return code;
+	}
 	if (s->operand_count > 1)
 		return wrong_usage(
 			"'%s' is one word too many: tomos tune takes one scan", s->operands[1]);

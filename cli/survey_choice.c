@@ -18,9 +18,21 @@ static bool is_family(const char *name)
 	return false;
 }
 
+static bool is_known(const char *name)
+{
+	return is_family(name) || name_in(survey_names(), name, strlen(name));
+}
+
+int survey_missing(const char *name)
+{
+	if (!is_known(name))
+		return DONE;
+	return wrong_usage("'%s' is a geometry of the survey; it needs --survey", name);
+}
+
 static int check_name(const char *name)
 {
-	if (is_family(name) || name_in(survey_names(), name, strlen(name)))
+	if (is_known(name))
 		return DONE;
 	const char *nearest = tomos_name_nearest(survey_names(), name);
 	return wrong_usage("unknown geometry '%s'; %s%s", name,

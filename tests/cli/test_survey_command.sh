@@ -81,6 +81,10 @@ check "bench after it" 0 bench --survey cone-roll-1 --scale 0.03 --repeat 1 --ba
 check "tune of sizes" 2 tune --survey --size 100
 has "its message" err "--size has no effect with --survey"
 check "tune of an unknown geometry" 2 tune --survey cone-3.n
+for command in bench tune; do
+	check "$command of a geometry without --survey" 2 $command cone-2.8n
+	has "what is missing" err "'cone-2.8n' is a geometry of the survey; it needs --survey"
+done
 check "tune of two scans" 2 tune s.h5 s.h5
 has "its message" err "'s.h5' is one word too many"
 
