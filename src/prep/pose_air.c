@@ -18,15 +18,22 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* One of each `step` pixels. Those at equal distances may all be of one column. */
+static int64_t sample_at(int64_t index, int64_t step)
+{
+	uint32_t scattered = (uint32_t)index * 2654435769u;
+	return index * step + (int64_t)scattered % step;
+}
+
 /* The noise of means, from second differences along the rows, most of which are of smooth parts. */
 static tomos_status mean_noise(const Coarse *c, double *noise)
 {
 	int64_t n = c->orbit.columns, all = c->orbit.views * c->orbit.rows * n;
 	int64_t step = max64(all / SAMPLES, 1), count = 0;
 	float *list;
-	TRY(mem_alloc(&list, all / step + 1, sizeof *list, "second differences"));
-	for (int64_t i = step / 2; i < all; i += step) {
-		int64_t column = i % n;
+	TRY(mem_alloc(&list, all / step, sizeof *list, "second differences"));
+	for (int64_t k = 0; k < all / step; k++) {
+		int64_t i = sample_at(k, step), column = i % n;
 		const float *at = c->data + i;
 		if (column > 0 && column < n - 1)
 			list[count++] = fabsf(at[-1] - 2 * at[0] + at[1]);
