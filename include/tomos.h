@@ -920,8 +920,9 @@ typedef struct tomos_pose {
 	 * to detector. The scale of the object is in no projection, so the distance from source to
 	 * axis stays as given. */
 	double value[TOMOS_POSE_VALUES];
-	/* Standard errors; NAN: not determined, and as given; 0: not looked for (the option
-	 * `unknown`), and as given. */
+	/* Standard errors. 0: not looked for (the option `unknown`), and as given; NAN: not
+	 * determined, and as given, but of the axis the likeliest value; infinity, of the axis:
+	 * uncertain, and nothing in the scan says by how much. */
 	double error[TOMOS_POSE_VALUES];
 	/* What is left of the projections after reconstruction and projection of the result,
 	 * relative to them (fan beam: differences of rays measured from both sides): for the views

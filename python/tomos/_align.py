@@ -23,12 +23,12 @@ def _align(A: Projector, y: Array, *, progress: bool = False, **options: Any) ->
     view = host_view(np.ascontiguousarray(data).reshape(A.range))
     motions, poses = np.zeros((A.range[0], 3)), np.zeros((A.range[0], 6))
     settings = GROUPS["align"].fill(**options)
-    run(lib.align, A._backend, ctypes.byref(A.grid._struct), A.geometry._handle, view.pointer,
-        motions.ctypes.data, poses.ctypes.data, ctypes.byref(settings), show=progress,
-        keep=(A, view, motions, poses, settings))
     if lib.align_cut(view.pointer):
         warnings.warn("the object goes on beyond the first or last row: parts of it move in and "
                       "out of view, and shifts along the rows are less certain", stacklevel=3)
+    run(lib.align, A._backend, ctypes.byref(A.grid._struct), A.geometry._handle, view.pointer,
+        motions.ctypes.data, poses.ctypes.data, ctypes.byref(settings), show=progress,
+        keep=(A, view, motions, poses, settings))
     return poses
 
 

@@ -19,8 +19,8 @@ tomos_status align_mask(const tomos_op *P, const tomos_array *air, float *mask);
 
 /* Smooths views without gaps in memory: (1, 2, 1) / 4 along rows and columns. */
 void align_smooth(const tomos_array *views);
-/* `sharp` becomes the volume of which z is a picture as blurred as smoothed projections are; S is
- * half of that blur, on voxels half as wide as pixels. */
+/* Takes the blur of smoothed projections out of z: that of S, on voxels half as wide as pixels,
+ * twice. */
 tomos_status align_sharpen(const tomos_op *S, const float *z, float *sharp);
 
 #endif

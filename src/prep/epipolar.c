@@ -292,6 +292,7 @@ static double apart_of(const Planes *p, int64_t i, int64_t j)
 	return fabs(remainder(angles[j] - angles[i], 2 * M_PI));
 }
 
+/* The range, of CLASSES, that the angle between two views is in. */
 static int class_of(const Planes *p, double apart)
 {
 	double low = p->apart ? LEAST_APART : 0, high = p->apart ? MOST_APART : M_PI;

@@ -21,9 +21,9 @@ static inline bool is_measured(const Sample *s)
 /* out = the sum of 2 aside + 1 planes, with these weights. */
 void plane_average(const Sample *middle, int aside, const float *weights, Sample *out);
 
-/* Differences may be sorted by how fast they vary from plane to plane, an octave each, and by a
- * class of the two views; each group then counts as much as its mean square says: what white noise
- * makes of slow differences is small, and so are errors of edges. */
+/* Differences may be sorted into groups, by how fast they vary from plane to plane (BANDS, an
+ * octave each) and by the angle between the two views (CLASSES). Each group is then weighted by the
+ * inverse of its mean square, since noise and errors of edges are larger in some than in others. */
 enum { BANDS = 5, CLASSES = 4, GROUPS = BANDS * CLASSES };
 
 typedef struct {
@@ -32,8 +32,8 @@ typedef struct {
 	double squares, energy; /* of the planes as they are */
 } PlaneSums;
 
-/* Adds `count` planes of two views of a class, which count in two blocks. free: bits of the values;
- * sorted: into bands. other: scratch for as many planes. */
+/* Adds `count` planes of two views, which count in the blocks of both. class: their angle's. free:
+ * bits of the values; sorted: into groups. other: scratch for as many planes. */
 void plane_sums_add(PlaneSums *sums, unsigned free, bool sorted, int class, const int block[2],
 	Sample *planes, Sample *other, int64_t count);
 /* The equations of all of them together. */

@@ -118,6 +118,7 @@ tomos_status tomos_pose_find(tomos_pose *pose, tomos_geometry **fitted, tomos_ba
 		return fail(TOMOS_BAD_VALUE, "the scan is missing");
 	TRY(array_check(integrals, "the line integrals",
 		(int64_t[]){scan->count, scan->rows, scan->columns}, ARRAY_READ));
+	TRY(array_finite(integrals, "the array of line integrals", "")); /* all rows count */
 	TRY(orbit_take(&orbit, scan));
 	tomos_status status = TOMOS_OK;
 	if (!(orbit.source > 0))

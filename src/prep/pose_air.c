@@ -5,7 +5,7 @@
 #include <string.h>
 #include "prep/pose.h"
 
-enum { REACH = 2, GROW = 3 }; /* pixels: of the means that are compared, and beyond those */
+enum { REACH = 2, GROW = 3 }; /* pixels on either side: of the means, and what stays beside them */
 enum { SAMPLES = 1 << 14 };   /* of the noise */
 #define MEDIAN_NORMAL 0.6745  /* of |x| */
 #define MEAN_NOISE 0.552      /* of a mean, relative to second differences of smoothed noise */
@@ -18,15 +18,22 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* One of each `step` pixels. Those at equal distances may all be of one column. */
+static int64_t sample_at(int64_t index, int64_t step)
+{
+	uint32_t scattered = (uint32_t)index * 2654435769u;
+	return index * step + (int64_t)scattered % step;
+}
+
 /* The noise of means, from second differences along the rows, most of which are of smooth parts. */
 static tomos_status mean_noise(const Coarse *c, double *noise)
 {
 	int64_t n = c->orbit.columns, all = c->orbit.views * c->orbit.rows * n;
 	int64_t step = max64(all / SAMPLES, 1), count = 0;
 	float *list;
-	TRY(mem_alloc(&list, all / step + 1, sizeof *list, "second differences"));
-	for (int64_t i = step / 2; i < all; i += step) {
-		int64_t column = i % n;
+	TRY(mem_alloc(&list, all / step, sizeof *list, "second differences"));
+	for (int64_t k = 0; k < all / step; k++) {
+		int64_t i = sample_at(k, step), column = i % n;
 		const float *at = c->data + i;
 		if (column > 0 && column < n - 1)
 			list[count++] = fabsf(at[-1] - 2 * at[0] + at[1]);
@@ -49,8 +56,9 @@ static void sum_row(const float *in, int64_t n, int64_t reach, float *out)
 	}
 }
 
-/* Sums of squares of 2 reach + 1 pixels; sums: as many pixels of scratch, line: a row. */
-static void sum_squares(
+/* Replaces pixels by sums over windows of (2 reach + 1) x (2 reach + 1) of them; sums: as many
+ * pixels of scratch, line: a row. */
+static void sum_windows(
 	float *image, int64_t rows, int64_t n, int64_t reach, float *sums, float *line)
 {
 	for (int64_t r = 0; r < rows; r++)
@@ -68,7 +76,7 @@ static void sum_squares(
 
 typedef struct {
 	const Coarse *coarse;
-	float least; /* of the sum of a square */
+	float least; /* of the sum over a window */
 } Air;
 
 static void clear_view(const void *user, int64_t view, float *scratch)
@@ -78,10 +86,10 @@ static void clear_view(const void *user, int64_t view, float *scratch)
 	float *data = a->coarse->data + view * pixels, *sums = scratch + pixels,
 	      *line = sums + pixels;
 	memcpy(scratch, data, (size_t)pixels * sizeof *data);
-	sum_squares(scratch, rows, n, REACH, sums, line);
+	sum_windows(scratch, rows, n, REACH, sums, line);
 	for (int64_t i = 0; i < pixels; i++)
 		scratch[i] = fabsf(scratch[i]) > a->least ? 1 : 0;
-	sum_squares(scratch, rows, n, GROW, sums, line);
+	sum_windows(scratch, rows, n, GROW, sums, line);
 	for (int64_t i = 0; i < pixels; i++)
 		data[i] = scratch[i] > 0.5F ? data[i] : 0;
 }
@@ -93,7 +101,7 @@ tomos_status coarse_clear_air(const Coarse *c)
 	TRY(mean_noise(c, &noise));
 	for (int64_t i = 0; i < c->orbit.views * pixels; i++)
 		most = fmax(most, fabs((double)c->data[i]));
-	double square = (2 * REACH + 1) * (2 * REACH + 1);
-	Air air = {c, (float)(square * fmax(SURELY * noise, LEAST * most))};
+	double window = (2 * REACH + 1) * (2 * REACH + 1);
+	Air air = {c, (float)(window * fmax(SURELY * noise, LEAST * most))};
 	return pieces_each(c->orbit.views, 2 * pixels + c->orbit.columns, clear_view, &air);
 }

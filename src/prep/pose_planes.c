@@ -18,7 +18,8 @@ enum { SWIVEL_COLUMNS = 100 }; /* planes of fewer do not show the swivel */
 enum { LINES = 1u << POSE_AXIS | 1u << POSE_ROW | 1u << POSE_ROLL };
 
 /* Standard errors of what a step has given, in pixels of the scan; values that it does not
- * determine are as given. What pairs have improved has the errors that planes have in common. */
+ * determine are as given. Where pairs were taken as well, add_pairs has added the errors that
+ * planes have in common. */
 static void plane_errors(
 	Search *s, const Coarse *c, const PoseStep *step, const double pairs[POSE_COUNT])
 {
@@ -72,9 +73,10 @@ static void move_pose(const Coarse *c, const PoseStep *step, double pose[POSE_CO
 	}
 }
 
-/* Adds to a step what pairs, which know nothing of its errors, have given for swivel and scale:
- * where the step began. error: of these; NAN: none. Where the two contradict each other by more
- * than their errors, those of swivel and scale are as much larger. */
+/* Combines a step with what pairs have given for swivel and scale, the values where it began, as
+ * independent measurements of them (the update of a Kalman filter). error: of pairs; NAN: none.
+ * Where the two contradict each other by more than their errors, those of swivel and scale are as
+ * much larger. */
 static void add_pairs(const double error[POSE_COUNT], const Coarse *c, PoseStep *step)
 {
 	double(*v)[NORMAL_MOST] = step->covariance, n = (double)c->orbit.columns, apart = 1;

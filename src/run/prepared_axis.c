@@ -344,23 +344,27 @@ int tomos_prepared_searched(const tomos_prepared *p, tomos_axis *axis)
 }
 
 /* Where the midplane of a cone beam is empty, rows further away show the axis. `status` is that of
- * the search there. */
+ * the search there, whose result stays, unsure as it is, if they do not. */
 static tomos_status search_wider(tomos_prepared *p, int64_t *row, int64_t *rows, tomos_axis *axis,
 	tomos_status status, const tomos_progress *progress)
 {
 	const tomos_geometry *g = p->geometry;
 	int64_t most = MOST_FLOATS / (g->count * g->columns) + 1, wide = min64(8 * *rows, most);
+	tomos_axis wider = {.bytes = sizeof wider};
 	if (axis->confidence >= UNSURE || axis->contradicted || *rows >= g->rows || wide <= *rows ||
 		g->views[0].src[3] != TOMOS_POINT || (status != TOMOS_OK && !p->blank))
 		return status;
-	*row = min64(max64(*row + *rows / 2 - wide / 2, 0), max64(p->geometry->rows - wide, 0));
-	*rows = min64(wide, p->geometry->rows);
-	tomos_status wider = tomos_prepared_axis(p, NULL, *row, *rows, axis, progress);
-	if (wider == TOMOS_OK)
-		axis->reversed = p->reversed; /* relative to the angles as given */
-	else if (wider == TOMOS_BAD_VALUE && status == TOMOS_OK)
-		return TOMOS_OK; /* what the first search found, unsure as it is, stays */
-	return wider;
+	int64_t first = min64(max64(*row + *rows / 2 - wide / 2, 0), max64(g->rows - wide, 0));
+	wide = min64(wide, g->rows);
+	tomos_status found = tomos_prepared_axis(p, NULL, first, wide, &wider, progress);
+	if (found == TOMOS_BAD_VALUE && status == TOMOS_OK)
+		return TOMOS_OK;
+	TRY(found);
+	*row = first;
+	*rows = wide;
+	*axis = wider;
+	axis->reversed = p->reversed; /* relative to the angles as given */
+	return TOMOS_OK;
 }
 
 /* Searches for the axis in a few rows around the middle, and reports the result. An empty scan, or

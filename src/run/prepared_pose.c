@@ -78,8 +78,8 @@ static tomos_status find_pose(tomos_prepared *p, tomos_backend *backend, const O
 	TRY_OR_DONE(read_rows(p, problem.row, rows, &band, progress));
 	status = pose_find(&problem, &o, pose, kept);
 	if (status == TOMOS_BAD_VALUE && problem.coarse &&
-		pose_widen(orbit, MOST_WIDE / (orbit->views * orbit->columns), &problem.row,
-			&rows)) {
+		pose_widen(
+			orbit, MOST_WIDE / (orbit->views * orbit->columns), &problem.row, &rows)) {
 		mem_free(band.data);
 		band.data = NULL;
 		TRY_OR_DONE(read_rows(p, problem.row, rows, &band, progress));

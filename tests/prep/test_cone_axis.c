@@ -197,6 +197,12 @@ static void test_rejected(void **state)
 		"the scan is missing");
 	REJECTED(tomos_pose_find(&pose, NULL, NULL, &s.array, NULL, NULL, NULL), TOMOS_BAD_VALUE,
 		"the scan is missing");
+	float *corner = s.array.data, kept = *corner;
+	*corner = NAN;
+	REJECTED(tomos_pose_find(&pose, NULL, NULL, &s.array, scan, NULL, NULL), TOMOS_BAD_VALUE,
+		"the array of line integrals has 1 value that is not finite, the first at "
+		"[0][0][0]");
+	*corner = kept;
 	scan->views[5].src[2] += 1;
 	REJECTED(tomos_axis_find_scan(&axis, NULL, &s.array, scan, NULL, NULL), TOMOS_UNSUPPORTED,
 		"view 5");

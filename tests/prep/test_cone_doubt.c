@@ -139,6 +139,36 @@ static void test_empty_midplane(void **state)
 	}
 }
 
+/* Contradictions that interpolation alone can make are no doubt, nor are values as given. */
+static void test_words(void **state)
+{
+	static const struct {
+		double axis, before, after;
+		int64_t beyond;
+		int doubt;
+	} poses[] = {
+		{0.01, 0.1, 0.02, 0, TOMOS_POSE_CERTAIN},
+		{0, 0.1, 0.02, 0, TOMOS_POSE_CERTAIN},
+		{0.01, 1e-4, 5e-4, 0, TOMOS_POSE_CERTAIN},
+		{0.01, 0.02, 0.0201, 0, TOMOS_POSE_CERTAIN},
+		{0.01, 0.02, 0.021, 0, TOMOS_POSE_NO_BETTER},
+		{0.01, 0.5, 0.31, 0, TOMOS_POSE_DISAGREES},
+		{NAN, 0.1, 0.02, 0, TOMOS_POSE_DISAGREES},
+		{HUGE_VAL, 0.1, 0.02, 0, TOMOS_POSE_DISAGREES},
+		{0.01, 0.1, 0.02, 1 << TOMOS_POSE_SLANT, TOMOS_POSE_BEYOND},
+	};
+	(void)state;
+	for (int i = 0; i < COUNT(poses); i++) {
+		const tomos_pose pose = {.bytes = sizeof pose,
+			.error = {poses[i].axis, NAN, NAN, NAN, NAN, NAN},
+			.before = poses[i].before,
+			.after = poses[i].after,
+			.beyond = poses[i].beyond};
+		assert_int_equal(tomos_pose_doubt(&pose), poses[i].doubt);
+	}
+}
+
 #define TESTS(T) \
-	T(test_few_views), T(test_dead_columns), T(test_other_range), T(test_empty_midplane)
+	T(test_few_views), T(test_dead_columns), T(test_other_range), T(test_empty_midplane), \
+		T(test_words)
 TEST_MAIN(TESTS, NULL, NULL)

@@ -151,11 +151,16 @@ def test_a_pose_that_is_uncertain():
     assert pose.doubt and ", uncertain" in repr(pose)
 
 
+CORNER = np.ones((120, 64, 64))
+CORNER[0, 0, 0] = np.nan  # far from the midplane
+
+
 @pytest.mark.parametrize("options, failure, message", [
     (dict(unknown=["rol"]), ValueError, "'rol' is not a value of the pose"),
     (dict(roll=1), TypeError, "tomos.find_pose has no option 'roll'"),
     (dict(scan=HALF), TypeError, "scan is a ndarray; find_pose needs a tomos.Geometry"),
     (dict(y=np.ones((2, 64, 64))), ValueError, r"shape \(2, 64, 64\); expected \(120, 64, 64\)"),
+    (dict(y=CORNER), ValueError, r"has 1 value that is not finite, the first at \[0\]\[0\]\[0\]"),
     (dict(scan=tomos.parallel(views=120, rows=64, columns=64)), NotImplementedError,
      "found for point sources"),
 ])

@@ -92,7 +92,7 @@ static inline void vf_load_fours_by(const float *p, const int32_t *at, const int
 	load_fours(p, each, per, m);
 }
 
-/* The same with places in memory. */
+/* m[j] = p[at + j] likewise; the places are numbers in memory. */
 static inline void vf_load_fours_at(const float *p, const int32_t *at, vf m[4])
 {
 	int64_t each[LANES];

@@ -149,10 +149,10 @@ typedef struct {
 	vi element;                       /* of the copy, at position `whole` */
 	vf step;                          /* length from plane to plane; 0: the lane has no ray */
 	int64_t column;                   /* of lane 0 */
-	int64_t pixel, pitch,
-		count;      /* in the view: of lane 0, from lane to lane; lanes with a ray */
-	int64_t from, to;   /* planes in which some rays are in the part */
-	bool inside, alike; /* all rays are, in all these planes; see rays_alike */
+	int64_t pixel, pitch;             /* in the view: that of lane 0; from lane to lane */
+	int64_t count;                    /* lanes with a pixel, the first ones */
+	int64_t from, to;                 /* planes in which some rays are in the part */
+	bool inside, alike;               /* all rays are in it in all of these; see rays_alike */
 } Rays;
 
 /* Up to LANES neighbouring detector rows, for vectors that have a ray of each. Lanes beyond the
