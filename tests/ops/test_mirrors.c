@@ -53,6 +53,8 @@ static const Setup setups[] = {
 		IN_ORDER, {0, 5}, 1},
 	{"laminography", {24, 20, 12}, 12, 30, 28, 360, {0, 0}, 0, 0, 0, 1, 0, IN_ORDER,
 		{0, 1, 2, 3}, 3},
+	{"axis tilted, more views than in a pass", {12, 12, 10}, 104, 16, 14, 360, {1, 0}, 0, 0, 70,
+		1.5, 0, IN_ORDER, {0, 1, 6, 7}, 3},
 	{"axis tilted about x, more than a block", {70, 68, 40}, 8, 80, 60, 360, {1, 0}, 0, 0, 190,
 		1.5, 0, IN_ORDER, {0, 1, 6, 7}, 3},
 	{"any angles, more than a block", {70, 68, 41}, 6, 80, 60, 0, {0, 0}, 0, 0, 190, 1.5, 0,
@@ -256,6 +258,60 @@ static void images_have_the_same_weights(void **state)
 	}
 }
 
+/* Moves the detectors of all views by up to `most` along each axis. */
+static void jitter(Case *c, double most)
+{
+	const int64_t rows = tomos_geometry_rows(c->scan),
+		      columns = tomos_geometry_columns(c->scan),
+		      count = tomos_geometry_count(c->scan);
+	tomos_view *views = malloc((size_t)count * sizeof *views);
+	memcpy(views, tomos_geometry_list(c->scan), (size_t)count * sizeof *views);
+	for (int64_t i = 0; i < count; i++)
+		for (int a = 0; a < 3; a++)
+			views[i].det[a] += case_between(c, -most, most);
+	tomos_geometry_free(c->scan);
+	OK(tomos_geometry_views(&c->scan, rows, columns, views, count));
+	free(views);
+}
+
+/* Whether each map takes every view to a view, and no two of them to the same. */
+static bool are_permutations(const Mirrors *mirrors, const MirrorView *views, int64_t count)
+{
+	bool valid = true;
+	for (int i = 0; i < mirrors->count; i++) {
+		unsigned char *seen = calloc((size_t)count, 1);
+		for (int64_t v = 0; v < count && valid; v++)
+			valid = views[v].view[i] >= 0 && !seen[views[v].view[i] & MIRROR_BITS]++;
+		free(seen);
+	}
+	return valid;
+}
+
+/* Where two maps are just within the tolerance, the third one, which is both, may be beyond it. */
+static void views_near_the_tolerance_have_all_images(void **state)
+{
+	(void)state;
+	int four = 0;
+	for (int seed = 0; seed < 200; seed++) {
+		Case c = setup_case(&setups[0]);
+		c.state = (uint64_t)seed;
+		jitter(&c, 5e-7);
+		Plan plan;
+		OK(plan_make(&plan, &c.grid, c.scan, &(KernelModel){.weight = WEIGHT_RAY}));
+		const ProjectRequest what = whole_request(&plan);
+		const Mirrors found = mirrors_find(&what, MIRROR_IMAGES);
+		MirrorView *views = malloc((size_t)what.count * sizeof *views);
+		mirror_views(&plan, &found, views);
+		if (!are_permutations(&found, views, what.count))
+			fail_msg("seed %d: a view has no image", seed);
+		four += found.count == 4;
+		free(views);
+		plan_free(&plan);
+		tomos_geometry_free(c.scan);
+	}
+	assert_in_range(four, 1, 199); /* the tolerance is within what was tried */
+}
+
 /* ---- projections ----------------------------------------------------------------------------- */
 
 /* On a GPU, four or two views at once. */
@@ -290,5 +346,7 @@ static void projections_agree_with_the_reference(void **state)
 }
 
 #define TESTS(T) \
-	T(maps_are_found), T(images_have_the_same_weights), T(projections_agree_with_the_reference)
+	T(maps_are_found), T(images_have_the_same_weights), \
+		T(views_near_the_tolerance_have_all_images), \
+		T(projections_agree_with_the_reference)
 TEST_MAIN(TESTS, open_backend, close_backend)

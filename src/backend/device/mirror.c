@@ -190,9 +190,11 @@ static bool is_whole(const ProjectRequest *what)
 static Mirrors find_maps(Search *search, int most)
 {
 	static const int single[] = {4, 1, 2, 5, 6, 3, 7};
-	for (int x = 1; x < 8 && most >= 4; x += 4) /* alone, or with z */
+	/* Alone, or with z. Where one map after the other is within the tolerance twice, both at once
+	 * may be beyond it. */
+	for (int x = 1; x < 8 && most >= 4; x += 4)
 		for (int y = 2; y < 8 && is_map(search, x); y += 4)
-			if (is_map(search, y))
+			if (is_map(search, y) && is_map(search, x ^ y))
 				return (Mirrors){{0, x, y, x ^ y}, 4, 3};
 	for (int i = 0; i < COUNT(single); i++)
 		if (is_map(search, single[i]))
