@@ -1,10 +1,10 @@
 /* Sets of views that mirror images of the grid map onto each other.
  *
- * Where a grid that is mirrored along some of its axes is to a view as the grid itself is to
- * another view, whose rows or columns may be in reverse order, the weights of a voxel in that view
- * are those of its image in the other one. One weight serves two voxels in a view each, or four if
- * there are two such maps and so a third. They are there for circles about a tilted axis, and along
- * z for upright detectors at any angles.
+ * Mirroring the grid along some of its axes may take a view to another view, or to itself, with its
+ * rows or columns in reverse order. The weights of a voxel in that view are then those of its mirror
+ * image in the other one. So one weight serves two voxels, in a view each, or four if there are two
+ * such maps and so a third. Circles about a tilted axis have such maps; upright detectors that are
+ * centred in z have one along z, at any angles.
  */
 #ifndef TOMOS_BACKEND_DEVICE_MIRROR_H
 #define TOMOS_BACKEND_DEVICE_MIRROR_H
@@ -13,8 +13,8 @@
 
 enum { MIRROR_IMAGES = 4 };
 
-/* The maps, bit a: axis a is mirrored; the first is none. count: 0: there are no others. halved: a
- * half of the grid along these axes, bit a, has images that are all of it. */
+/* The maps, bit a: axis a is mirrored; the first is none. count: 0: there are no others. halved:
+ * bit a: half of the grid along axis a is visited, of which the other half are images. */
 typedef struct {
 	int flips[MIRROR_IMAGES], count, halved;
 } Mirrors;

@@ -7,8 +7,8 @@
 #include "backend/cuda/kernels/footprint_back.h"
 #include "backend/cuda/kernels/footprint_tilted.h"
 
-/* Voxels of a thread: of four views, which have no memory beside their tiles; of one; of one if
- * voxels appear large. */
+/* Voxels of a thread: of four views or two, which have no memory beside their tiles; of one; of one
+ * if voxels appear large. */
 typedef RegisterSums<float4, 8> Four;
 typedef RegisterSums<float2, 8> Two;
 typedef SharedSums<16> One;

@@ -9,7 +9,7 @@
 #include "backend/cuda/kernels/footprint_back.h"
 #include "backend/cuda/kernels/footprint_upright.h"
 
-/* Voxels of a thread: of four views; of one; of one if voxels appear large. */
+/* Voxels of a thread: of four views; of two; of one; of one if voxels appear large. */
 typedef RegisterSums<float4, 8> Four;
 typedef RegisterSums<float2, 16> Two;
 typedef RegisterSums<float, 32> One;

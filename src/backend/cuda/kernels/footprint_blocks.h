@@ -35,9 +35,9 @@ typedef struct {
 	const KernelView *views;
 	int64_t count, part;        /* views of a pass; of a quarter of the circle, or all */
 	int direction;              /* `quarter` of RayClass */
-	Mirrors mirrors;            /* where there are sets of views, but no quarters */
+	Mirrors mirrors;            /* where views are mirror images, not quarters */
 	const MirrorView *mirrored; /* of all views */
-	int domain[3]; /* voxels along x, y and z that are visited, whose images are all */
+	int domain[3]; /* voxels along x, y and z that are visited; the others are their images */
 	int weighting; /* WEIGHT_NONE, WEIGHT_DEPTH or WEIGHT_RAY */
 	int rows, columns;
 	int64_t low[3];

@@ -116,8 +116,8 @@ static __device__ __forceinline__ Line line_of(const Footprints &s, const int fi
 	return line;
 }
 
-/* Image i of a line: its first voxel, and from one to the next. The one in the middle of the grid is
- * visited itself. */
+/* Image i of a line: its first voxel, and from one to the next; voxel `middle` is not part of it,
+ * since it is visited itself (middle_of). */
 typedef struct {
 	const float *first;
 	int64_t step;

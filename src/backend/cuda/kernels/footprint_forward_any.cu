@@ -5,7 +5,7 @@
 #include "backend/cuda/kernels/footprint_forward.h"
 #include "backend/cuda/kernels/footprint_tilted.h"
 
-/* Voxels of a thread: of four views; of one; of one if voxels appear large. */
+/* Voxels of a thread: of four views; of two; of one; of one if voxels appear large. */
 typedef Voxels<float4, 8> Four;
 typedef Voxels<float2, 8> Two;
 typedef Voxels<float, 16> One;

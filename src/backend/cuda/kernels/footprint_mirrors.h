@@ -10,7 +10,8 @@ static inline Mirrors mirrors_of(const ProjectRequest *what, int most)
 	return quarter_direction(what) != 0 ? Mirrors{} : mirrors_find(what, most);
 }
 
-/* Where image i of a voxel is that voxel itself, in the middle of an axis; -1: nowhere. */
+/* The middle of an axis of which half is visited, if map i mirrors it and the number of voxels is
+ * odd: images of voxels there are visited themselves. Else -1. */
 static __device__ __forceinline__ int middle_of(const Footprints &s, int i, int axis)
 {
 	const bool halved = is_flipped(s.mirrors, i, axis) && s.mirrors.halved >> axis & 1;

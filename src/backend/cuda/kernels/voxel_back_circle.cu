@@ -260,7 +260,8 @@ static __device__ __forceinline__ void change(
 	}
 }
 
-/* The same for mirror images, but those of voxels in the middle that these are themselves. */
+/* The same for mirror images. Images of voxels in the middle of an odd grid are left out: they are
+ * visited themselves. */
 static __device__ __forceinline__ void change_mirrored(
 	const Tiles &s, const Mirrors &mirrors, int x, int y, int z0, const float sum[SUMS<Quad>])
 {
