@@ -190,8 +190,8 @@ static bool is_whole(const ProjectRequest *what)
 static Mirrors find_maps(Search *search, int most)
 {
 	static const int single[] = {4, 1, 2, 5, 6, 3, 7};
-	/* Alone, or with z. Where one map after the other is within the tolerance twice, both at once
-	 * may be beyond it. */
+	/* Alone, or with z. Where two maps are just within the tolerance, the third one, which is
+	 * both of them, may be beyond it. */
 	for (int x = 1; x < 8 && most >= 4; x += 4)
 		for (int y = 2; y < 8 && is_map(search, x); y += 4)
 			if (is_map(search, y) && is_map(search, x ^ y))

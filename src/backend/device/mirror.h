@@ -1,10 +1,10 @@
 /* Sets of views that mirror images of the grid map onto each other.
  *
  * Mirroring the grid along some of its axes may take a view to another view, or to itself, with its
- * rows or columns in reverse order. The weights of a voxel in that view are then those of its mirror
- * image in the other one. So one weight serves two voxels, in a view each, or four if there are two
- * such maps and so a third. Circles about a tilted axis have such maps; upright detectors that are
- * centred in z have one along z, at any angles.
+ * rows or columns in reverse order. The weights of a voxel in that view are then those of its
+ * mirror image in the other one. So one weight serves two voxels, in a view each, or four if there
+ * are two such maps and so a third. Circles about a tilted axis have such maps; upright detectors
+ * that are centred in z have one along z, at any angles.
  */
 #ifndef TOMOS_BACKEND_DEVICE_MIRROR_H
 #define TOMOS_BACKEND_DEVICE_MIRROR_H

@@ -21,7 +21,7 @@
 
 #define FOOTPRINT_LEAST 1e-9f /* width of a box, in pixels or voxels */
 
-/* Views of a pixel, voxel or sum: one, or two or four with the same weights (footprint_blocks.h). */
+/* Views of a pixel, voxel or sum: one, or two or four of the same weights (footprint_blocks.h). */
 template <class Value> constexpr int PARTS = (int)(sizeof(Value) / sizeof(float));
 
 static __device__ __forceinline__ void add_scaled(float &sum, float scale, float value)

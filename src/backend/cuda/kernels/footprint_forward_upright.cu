@@ -41,7 +41,8 @@ static __host__ __device__ constexpr int shift_of(int G)
 	return G > 4 ? 2 : G > 3 ? 1 : 0;
 }
 
-/* First row of a footprint in its first column, or in column 0 where columns are not side by side. */
+/* First row of a footprint, in its first column, or in column 0 where neighbouring columns are not
+ * side by side. */
 template <class B>
 static __device__ __forceinline__ int *first_row(
 	const Foot &foot, const Climb &climb, const Span &span, int *tile)
