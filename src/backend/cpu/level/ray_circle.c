@@ -178,7 +178,7 @@ static void forward_side(const Forward *f, int64_t view, const Window *window, i
 		rows_prefetch(images, first, end);
 		while (first < end) {
 			Rays rays[TOGETHER];
-			int many = rays_some(&f->now.part, &row, &first, LANES, 1, end, end, rays);
+			int many = rays_some(&f->now.part, &row, &first, end, rays);
 			for (int i = 0; i < many; i++)
 				forward_rays(f, &rays[i], images);
 		}
@@ -347,7 +347,7 @@ static void spread_side(const Back *back, const RayPart *part, int64_t view, con
 		rows_prefetch(images, first, end);
 		while (first < end) {
 			Rays rays[TOGETHER];
-			int many = rays_some(part, &row, &first, LANES, 1, end, end, rays);
+			int many = rays_some(part, &row, &first, end, rays);
 			for (int i = 0; i < many; i++)
 				spread_rays(part, &rays[i], images, copy);
 		}

@@ -45,20 +45,18 @@ static inline Window part_window(const RayPart *part, int64_t view)
 		what->plan->scan, what->first + view, &what->plan->grid, &part->box, 0.5 + 1e-6);
 }
 
-/* Sets up to TOGETHER vectors of rays; their first lanes are columns *from, *from + next, .. before
- * `stop`. This is not done in the loops over planes, since a processor overlaps the set-up of
- * several vectors. */
-static inline int rays_some(const RayPart *part, const RayRow *row, int64_t *from, int64_t next,
-	int64_t every, int64_t stop, int64_t end, Rays rays[TOGETHER])
+/* Sets up to TOGETHER vectors of neighbouring columns, from *from on and before `end`. This is not
+ * done in the loops over planes, since a processor overlaps the set-up of several vectors. */
+static inline int rays_some(
+	const RayPart *part, const RayRow *row, int64_t *from, int64_t end, Rays rays[TOGETHER])
 {
 	int many = 0;
-	const int64_t reach = (LANES - 1) * every;
 	bool alike = rays_alike(row, *from, end - 1);
-	for (; *from < stop && many < TOGETHER; *from += next)
-		if (alike || rays_alike(row, *from, min64(*from + reach, end - 1)))
-			many += rays_at(part, row, *from, every, end, 1, &rays[many]);
+	for (; *from < end && many < TOGETHER; *from += LANES)
+		if (alike || rays_alike(row, *from, min64(*from + LANES, end) - 1))
+			many += rays_at(part, row, *from, 1, end, 1, &rays[many]);
 		else
-			many += rays_at(part, row, *from, every, end, 0, &rays[many]);
+			many += rays_at(part, row, *from, 1, end, 0, &rays[many]);
 	return many;
 }
 
