@@ -108,6 +108,20 @@ static inline void case_grid(Case *c, int flat, int free)
 	}
 }
 
+/* Rotates a view about axis `about`. */
+static inline void case_rotate_view(tomos_view *view, int about, double degrees)
+{
+	const double angle = degrees * 3.14159265358979323846 / 180;
+	const int i = (about + 1) % 3, j = (about + 2) % 3;
+	double *parts[] = {view->src, view->det, view->u, view->v};
+	for (int p = 0; p < 4; p++) {
+		double *a = parts[p];
+		const double x = a[i];
+		a[i] = cos(angle) * x - sin(angle) * a[j];
+		a[j] = sin(angle) * x + cos(angle) * a[j];
+	}
+}
+
 /* The same scan with z and another axis exchanged. */
 static inline void case_turn(Case *c, int axis)
 {

@@ -12,7 +12,8 @@ typedef struct {
 	int64_t n[3], views, columns, rows;
 	double arc;          /* in degrees; 0: at random */
 	double about[2];     /* rotation of all views about x, and then y, in degrees */
-	double roll, slant;  /* of the detector */
+	double roll;         /* of the detector */
+	double start;        /* of the circle, in degrees */
 	double source;       /* distance from the axis; 0: laminography, parallel rays */
 	double pixel, shift; /* shift: of the grid along x, y and z, in voxels */
 	int order;           /* of views; TWICE: the first one is also the last one */
@@ -51,6 +52,12 @@ static const Setup setups[] = {
 		{0}, 0},
 	{"odd number of views, rolled", {23, 24, 21}, 9, 30, 28, 360, {0, 0}, 3, 0, 70, 1.5, 0,
 		IN_ORDER, {0, 5}, 1},
+	{"odd number of views, rolled, from 90 degrees", {24, 23, 21}, 9, 30, 28, 360, {0, 0}, 3,
+		90, 70, 1.5, 0, IN_ORDER, {0, 6}, 2},
+	{"any angles, one slice", {24, 20, 1}, 5, 30, 28, 0, {0, 0}, 0, 0, 70, 1.5, 0, IN_ORDER,
+		{0, 4}, 4},
+	{"axis tilted, one slice", {24, 20, 1}, 12, 30, 28, 360, {1, 0}, 0, 0, 70, 1.5, 0, IN_ORDER,
+		{0, 1, 6, 7}, 3},
 	{"laminography", {24, 20, 12}, 12, 30, 28, 360, {0, 0}, 0, 0, 0, 1, 0, IN_ORDER,
 		{0, 1, 2, 3}, 3},
 	{"axis tilted, more views than in a pass", {12, 12, 10}, 104, 16, 14, 360, {1, 0}, 0, 0, 70,
@@ -64,23 +71,6 @@ enum { SETUPS = sizeof setups / sizeof setups[0] };
 
 /* ---- scans ----------------------------------------------------------------------------------- */
 
-static void rotate(double a[3], int about, double degrees)
-{
-	const double angle = degrees * 3.14159265358979323846 / 180;
-	const int i = (about + 1) % 3, j = (about + 2) % 3;
-	const double x = a[i];
-	a[i] = cos(angle) * x - sin(angle) * a[j];
-	a[j] = sin(angle) * x + cos(angle) * a[j];
-}
-
-static void rotate_view(tomos_view *view, int about, double degrees)
-{
-	rotate(view->src, about, degrees);
-	rotate(view->det, about, degrees);
-	rotate(view->u, about, degrees);
-	rotate(view->v, about, degrees);
-}
-
 static Case setup_case(const Setup *s)
 {
 	Case c = {.state = 11};
@@ -92,7 +82,6 @@ static Case setup_case(const Setup *s)
 	o.arc = (s->arc > 0 ? s->arc : 360) * radians;
 	o.tilt = s->source > 0 ? 0 : 30 * radians;
 	o.roll = s->roll * radians;
-	o.slant = s->slant * radians;
 	if (s->source > 0) {
 		o.source_axis = &s->source, o.source_axis_count = 1;
 		o.source_detector = &detector, o.source_detector_count = 1;
@@ -101,9 +90,9 @@ static Case setup_case(const Setup *s)
 	tomos_view *views = malloc((size_t)(s->views + 1) * sizeof *views);
 	memcpy(views, tomos_geometry_list(c.scan), (size_t)s->views * sizeof *views);
 	for (int64_t i = 0; i < s->views; i++) {
-		rotate_view(&views[i], 2, s->arc > 0 ? 0 : case_between(&c, 0, 360));
-		rotate_view(&views[i], 0, s->about[0]);
-		rotate_view(&views[i], 1, s->about[1]);
+		case_rotate_view(&views[i], 2, s->arc > 0 ? s->start : case_between(&c, 0, 360));
+		case_rotate_view(&views[i], 0, s->about[0]);
+		case_rotate_view(&views[i], 1, s->about[1]);
 	}
 	for (int64_t i = 1; i < s->views && s->order == MIXED; i++) {
 		const tomos_view view = views[i];
@@ -334,9 +323,8 @@ static void check_projections(Case *c, const char *projector)
 	free(x), free(y), free(Ax[0]), free(Ax[1]), free(Ay[0]), free(Ay[1]);
 }
 
-static void projections_agree_with_the_reference(void **state)
+static void check_setups(void)
 {
-	(void)state;
 	for (int i = 0; i < SETUPS; i++) {
 		Case c = setup_case(&setups[i]);
 		check_projections(&c, "footprint");
@@ -345,8 +333,28 @@ static void projections_agree_with_the_reference(void **state)
 	}
 }
 
+static void projections_agree_with_the_reference(void **state)
+{
+	(void)state;
+	check_setups();
+}
+
+/* Some of the views at a time. */
+static void little_memory(void **state)
+{
+	(void)state;
+	tomos_backend *all = backend;
+	OK(tomos_backend_open(&backend, test_backend()));
+	if (backend->type->memory->limit_scratch) {
+		backend->type->memory->limit_scratch(backend, 20000, NULL);
+		check_setups();
+	}
+	tomos_backend_close(backend);
+	backend = all;
+}
+
 #define TESTS(T) \
 	T(maps_are_found), T(images_have_the_same_weights), \
 		T(views_near_the_tolerance_have_all_images), \
-		T(projections_agree_with_the_reference)
+		T(projections_agree_with_the_reference), T(little_memory)
 TEST_MAIN(TESTS, open_backend, close_backend)

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include "geom/rays.h"
 
-enum { MOST_VIEWS = 1 << 13 };
-
 /* The form of the mirrored grid. */
 static void mirror_form(const double f[4], const KernelGrid *grid, int flips, double to[4])
 {
@@ -183,7 +181,7 @@ static bool is_whole(const ProjectRequest *what)
 	const int source = plan->rays.source;
 	return request_is_whole(what) && what->box.low[2] == 0 &&
 	       what->box.high[2] == plan->grid.n[2] && !plan->model.planar &&
-	       (source == TOMOS_POINT || source == TOMOS_PARALLEL) && what->count <= MOST_VIEWS &&
+	       (source == TOMOS_POINT || source == TOMOS_PARALLEL) && what->count <= MIRROR_BITS &&
 	       plan->model.rows * plan->model.columns <= 1 << 28;
 }
 
@@ -210,6 +208,16 @@ Mirrors mirrors_find(const ProjectRequest *what, int most)
 	const Mirrors mirrors = find_maps(&search, most);
 	mem_free(search.views);
 	return mirrors;
+}
+
+bool mirrors_opposite(const ProjectRequest *what)
+{
+	enum { ALL = 7 };
+	const int64_t half = what->count / 2;
+	bool found = is_whole(what) && what->count % 2 == 0;
+	for (int64_t i = 0; i < half && found; i++)
+		found = mirrored(what->plan, ALL, i, i + half) == ((int)(i + half) | REVERSED_ROWS);
+	return found;
 }
 
 void mirror_views(const Plan *plan, const Mirrors *mirrors, MirrorView *views)

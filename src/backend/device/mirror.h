@@ -33,6 +33,11 @@ enum {
 /* The maps of a request: four, of which one mirrors x and another y, or two. */
 Mirrors mirrors_find(const ProjectRequest *what, int most);
 
+/* Whether each view of the second half of a request is the mirror image, about the centre of the
+ * grid, of one of the first half, in the same order, with its rows in reverse order: sources on
+ * opposite sides of the centre. */
+bool mirrors_opposite(const ProjectRequest *what);
+
 /* Finds the images of every view. */
 void mirror_views(const Plan *plan, const Mirrors *mirrors, MirrorView *views);
 

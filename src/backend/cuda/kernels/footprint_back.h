@@ -180,19 +180,11 @@ static __device__ __forceinline__ void add_group(
 	add_scaled(sum, share, line);
 }
 
-static __device__ __forceinline__ void move_sum(float &)
+/* Moves the sums of quarters of the circle on by one. */
+template <class Pixel> static __device__ __forceinline__ void move_sum(Pixel &sum)
 {
-	/* one part only */
-}
-
-static __device__ __forceinline__ void move_sum(float2 &)
-{
-	/* no quarters */
-}
-
-static __device__ __forceinline__ void move_sum(float4 &sum)
-{
-	sum = make_float4(sum.w, sum.x, sum.y, sum.z);
+	if constexpr (PARTS<Pixel> == 4)
+		sum = make_float4(sum.w, sum.x, sum.y, sum.z);
 }
 
 /* Number of distinct rotated images of a column: in the middle of odd grids they coincide. */
@@ -304,7 +296,7 @@ static __device__ __forceinline__ void back_block(
 		},
 		[&] {
 #pragma unroll
-			for (int k = 0; k < N && PARTS<Pixel> != 1; k++)
+			for (int k = 0; k < N; k++)
 				move_sum(sum.at(k));
 		});
 	write_sums(s, first[0] + place.x, first[1] + place.y, first[2], sum);

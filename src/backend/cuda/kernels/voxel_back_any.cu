@@ -168,7 +168,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS<SIDES>)
 
 typedef struct {
 	bool huge;     /* tiles */
-	bool mirrored; /* see is_mirrored */
+	bool mirrored; /* see mirrors_opposite */
 } Notes;
 
 /* Not for a fan per row, where the depth does not divide the row. */
@@ -180,10 +180,10 @@ static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 		!(source == TOMOS_POINT || source == TOMOS_PARALLEL) ||
 		!cuda_has_shared(tile_bytes<Quad<float>, SIZE>()))
 		return false;
-	*notes_of<Notes>(notes) =
-		Notes{tile_size(what) == HUGE_TILES &&
-				cuda_has_shared(tile_bytes<Quad<float>, HUGE_TILE>()),
-			is_mirrored(what) && cuda_has_shared(tile_bytes<Quad<float2>, MIRRORED>())};
+	*notes_of<Notes>(notes) = Notes{
+		tile_size(what) == HUGE_TILES &&
+			cuda_has_shared(tile_bytes<Quad<float>, HUGE_TILE>()),
+		mirrors_opposite(what) && cuda_has_shared(tile_bytes<Quad<float2>, MIRRORED>())};
 	return true;
 }
 

@@ -322,15 +322,24 @@ template <class Pixel> static bool has_tiles(const ProjectRequest *what, Notes *
 							 : tile_bytes<Pixel, LARGE_TILE<Pixel>>());
 }
 
+/* Parallel rays in planes of constant z have kernels with slices as the fastest axis. */
+static bool is_cone_or_laminography(const Plan *plan)
+{
+	const double *ray = plan->views[0].src;
+	return plan->rays.source == TOMOS_POINT ||
+	       (plan->rays.source == TOMOS_PARALLEL &&
+		       fabs(ray[2]) > 1e-6 * fmax(fabs(ray[0]), fabs(ray[1])));
+}
+
 template <class Pixel> static bool is_circle(const ProjectRequest *what, CudaNotes *notes)
 {
 	Notes *found = notes_of<Notes>(notes);
 	*found = Notes{
-		what->plan->rays.source == TOMOS_POINT ? request_rotation(what, PARTS<Pixel>) : 0};
+		is_cone_or_laminography(what->plan) ? request_rotation(what, PARTS<Pixel>) : 0};
 	return found->direction != 0 && has_tiles<Pixel>(what, found);
 }
 
-/* Four mirror images, of detectors that are not upright. */
+/* Four mirror images, where columns of voxels drift across detector columns or tiles are large. */
 static bool has_mirrors(const ProjectRequest *what, CudaNotes *notes)
 {
 	Notes *found = notes_of<Notes>(notes);
@@ -383,7 +392,7 @@ template <class Pixel, bool MIRRORED>
 static tomos_status run(tomos_backend *backend, const ProjectRequest *what, const CudaNotes *notes,
 	const CudaEpilogue *epilogue)
 {
-	/* Mirror images are not upright: there are no other kernels for them. */
+	/* Mirror images have tiles for any detector: see has_mirrors. */
 	constexpr int LARGE = LARGE_TILE<Pixel>, SMALL = MIRRORED ? LARGE : TILE;
 	const CudaPlan *kept;
 	float *images;

@@ -4,7 +4,8 @@
 #ifndef TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_RUN_H
 #define TOMOS_BACKEND_CUDA_KERNELS_VOXEL_BACK_RUN_H
 
-#include "backend/cuda/kernels/voxel_back_mirror.h"
+#include "backend/cuda/kernels/mirror_images.h"
+#include "backend/cuda/kernels/voxel_back_cone.h"
 
 /* Floats that are summed for a voxel: of the data and, for updates that divide by the sum of the
  * weights, of the ray weights. */
@@ -209,6 +210,22 @@ static tomos_status tile_views(tomos_backend *backend, const ProjectRequest *wha
 	return TOMOS_OK;
 }
 
+/* Flips the rows of the second half of the views, which mirror those of the first half
+ * (mirrors_opposite): a point and its mirror image about the centre project to the same column of
+ * two such views, and then to the same row, so that one position and weight serve two voxels.
+ * last: the last row. */
+static __global__ void flip_views(
+	const KernelView *from, KernelView *to, int64_t count, double last)
+{
+	const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+	if (i >= count)
+		return;
+	KernelView view = from[i];
+	for (int a = 0; a < 4 && i >= count / 2; a++)
+		view.row[a] = last * view.depth[a] - view.row[a];
+	to[i] = view;
+}
+
 /* The memory of a pass: images, residues of all views, the views if half of them are flipped. */
 static tomos_status tile_memory_of(tomos_backend *backend, const ProjectRequest *what,
 	int64_t images, bool mirrored, Tiles *s, KernelView **views)
@@ -235,7 +252,7 @@ static tomos_status tile_memory_of(tomos_backend *backend, const ProjectRequest 
 }
 
 /* A whole request: calls run_views(s, first, average) for the views of each pass. floats: of
- * scratch memory per view. mirrored: see is_mirrored; not for updates that need two sums. */
+ * scratch memory per view. mirrored: see mirrors_opposite; not for updates that need two sums. */
 template <class Run>
 static tomos_status tile_passes(tomos_backend *backend, const ProjectRequest *what,
 	const CudaEpilogue *epilogue, int64_t (*floats)(const KernelModel *model, bool pairs),
