@@ -243,7 +243,7 @@ static void say_fewer(char *text, size_t size, const tomos_scan *scan, int64_t c
 	snprintf(text, size,
 		"read '%.300s*%.6s' with the option 'geometry' cone, the option 'source-axis' "
 		"%gmm, the option 'source-detector' %gmm, the option 'pixel' %gmm, the option "
-		"'pixel-height' %gmm%s and the option 'arc' %.6g",
+		"'pixel-height' %gmm%s, the option 'flip' rows and the option 'arc' %.6g",
 		names, ending, t->source_axis, t->source_detector, t->pixel[0], t->pixel[1], white,
 		t->step * (double)count);
 }
@@ -254,7 +254,7 @@ static tomos_status too_few(const tomos_scan *scan, int64_t views, const char *f
 {
 	const FrameSet *set = &scan->sets[TOMOS_VIEWS];
 	int64_t number = -1;
-	char after[512] = "", which[700], names[512], fewer[600];
+	char after[512] = "", which[720], names[512], fewer[620];
 	TRY(tomos_file_gap(set->file, &number, after, sizeof after));
 	snprintf(names, sizeof names, "%s%s", folder, prefix);
 	if (number >= 0)
