@@ -16,7 +16,7 @@ typedef struct plot {
 	const curve *curves;
 	int curve_count;
 	const double *places;    /* NULL: 1, 2, ... */
-	bool from_zero;          /* NULL: 0, 1, ... */
+	bool from_zero;          /* without places: 0, 1, ... */
 	const char *notes;       /* lines of text below, or NULL */
 	const char *across, *up; /* what the axes show, with units; NULL: nothing */
 	bool linear;             /* no axis is logarithmic, however large the range */

@@ -51,7 +51,8 @@ class Pose:
 
     def _said(self, name: str) -> str:
         unit, word = (math.degrees(1), " degrees") if name in _ANGLES else (1, "")
-        value, error = self.value[name] * unit + 0.0, self.error[name] * unit
+        value, error = self.value[name] * unit, self.error[name] * unit
+        value = value if abs(value) >= 1e-9 else 0.0  # rounding of the geometry as given, and no -0
         if 0 < error < math.inf:
             return f"{value:.6g}{word} +- {error:.2g}"
         uncertain = error != 0 and (name == "axis" or error == math.inf)

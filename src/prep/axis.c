@@ -25,9 +25,10 @@ static tomos_status check_input(const AxisProblem *p)
 	const int64_t *n = p->data->shape;
 	if (n[0] < 8 || n[2] < 32)
 		return fail(TOMOS_BAD_VALUE,
-			"%lld view%s of %lld columns: finding the axis takes at least 8 views of "
+			"%lld view%s of %lld column%s: finding the axis takes at least 8 views of "
 			"32 columns",
-			(long long)n[0], n[0] == 1 ? "" : "s", (long long)n[2]);
+			(long long)n[0], n[0] == 1 ? "" : "s", (long long)n[2],
+			n[2] == 1 ? "" : "s");
 	if (n[2] > 1 << 20)
 		return fail(TOMOS_BAD_VALUE, "%lld columns are too many to find the axis in",
 			(long long)n[2]);

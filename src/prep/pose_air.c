@@ -8,7 +8,7 @@
 enum { REACH = 2, GROW = 3 }; /* pixels on either side: of the means, and what stays beside them */
 enum { SAMPLES = 1 << 14 };   /* of the noise */
 #define MEDIAN_NORMAL 0.6745  /* of |x| */
-#define MEAN_NOISE 0.552      /* of a mean, relative to second differences of smoothed noise */
+#define MEAN_NOISE 0.622      /* of a mean, relative to second differences of smoothed noise */
 #define SURELY 4              /* standard deviations */
 #define LEAST 0.0005          /* of the largest value */
 

@@ -74,6 +74,23 @@ static void test_powers_of_two(void **state)
 	check_cleared((const int64_t[]){512, 64, 32}, 1, 0.02);
 }
 
+/* Where there is nothing else: one of 16000 means is beyond four standard deviations, and leaves
+ * some 60 pixels around it, in part together with others. */
+static void test_noise(void **state)
+{
+	Coarse c;
+	int64_t left = 0;
+	(void)state;
+	float *before = make(&c, (const int64_t[]){512, 64, 32}, 0, 0.02, 0);
+	for (int64_t i = 0; i < pixels_of(&c); i++)
+		left += c.data[i] != 0;
+	double share = (double)left / (double)pixels_of(&c);
+	printf("  %.5f of the noise is left\n", share);
+	assert_true(share > 0.0005 && share < 0.004);
+	free(before);
+	free(c.data);
+}
+
 /* Values that are not about 0 are no air. */
 static void test_level(void **state)
 {
@@ -85,5 +102,5 @@ static void test_level(void **state)
 	free(c.data);
 }
 
-#define TESTS(T) T(test_cleared), T(test_powers_of_two), T(test_level)
+#define TESTS(T) T(test_cleared), T(test_powers_of_two), T(test_noise), T(test_level)
 TEST_MAIN(TESTS, NULL, NULL)

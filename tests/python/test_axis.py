@@ -1,5 +1,6 @@
 """The rotation axis: found to a tenth of a pixel, by every name; what recon makes of it. The pose
 of the detector."""
+import dataclasses
 import pickle
 
 import numpy as np
@@ -142,6 +143,8 @@ def test_the_direction_and_what_is_known():
     assert [n for n in pose.error if pose.error[n] == 0] == ["slant", "swivel", "source_detector"]
     one = tomos.find_pose(BALLS.project(backwards), tomos.cone(**TURN), unknown="axis-row,roll")
     assert one.value == pose.value and one.geometry == pose.geometry
+    rounded = dataclasses.replace(pose, value={**pose.value, "slant": -3e-18})
+    assert "slant 0 degrees (as given)" in repr(rounded)
 
 
 def test_a_pose_that_is_uncertain():

@@ -77,6 +77,26 @@ static void test_phoenix(void **state)
 	assert_says("gear_0003.tif");
 }
 
+/* All views but the last one, without the .pca file. */
+static void assert_typed(const char *path, double offset)
+{
+	tomos_source_options source = tomos_source_defaults();
+	tomos_scan_options o = tomos_scan_defaults();
+	const double source_axis = 200, source_detector = 500, radians = M_PI / 180;
+	double axis = 0.5 * (LAB_COLUMNS - 1) + offset;
+	source.i0 = "50000";
+	source.flip = "rows";
+	o.geometry = "cone";
+	o.source_axis = &source_axis, o.source_axis_count = 1;
+	o.source_detector = &source_detector, o.source_detector_count = 1;
+	o.pixel = o.pixel_height = 0.5;
+	o.arc = 358 * radians;
+	o.axis = &axis, o.axis_count = 1;
+	tomos_prepared *p = lab_open(path, &source, &o);
+	assert_projections(p, 1e-3);
+	tomos_prepared_close(p);
+}
+
 /* Views are named after the .pca file: a copy of another name would look for others. */
 static void test_phoenix_advice(void **state)
 {
@@ -98,7 +118,9 @@ static void test_phoenix_advice(void **state)
 	assert_int_not_equal(tomos_scan_open(&scan, at("gear.pca"), NULL), TOMOS_OK);
 	assert_says("gear_*.tif' with the option 'geometry' cone, the option 'source-axis' 200mm, "
 		    "the option 'source-detector' 500mm, the option 'pixel' 0.5mm, the option "
-		    "'pixel-height' 0.5mm, the option 'i0' 50000 and the option 'arc' 358");
+		    "'pixel-height' 0.5mm, the option 'i0' 50000, the option 'flip' rows and the "
+		    "option 'arc' 358");
+	assert_typed(at("gear_*.tif"), lab.detector[0] / 0.5);
 	assert_int_equal(remove(at("gear_0090.tif")), 0);
 	assert_int_not_equal(tomos_scan_open(&scan, at("gear.pca"), NULL), TOMOS_OK);
 	assert_says("the option 'bad-views'");

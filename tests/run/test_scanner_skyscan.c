@@ -92,6 +92,12 @@ static void test_names(void **state)
 	snprintf(from, sizeof from, "%s", at("bone.log"));
 	assert_int_equal(rename(from, at("other/caf\xe9.log")), 0);
 	assert_object_at(at("other/caf\xe9.log"), NULL, 0);
+	tomos_scan *scan;
+	assert_int_equal(remove(at("other/caf\xe9"
+				   "0179.tif")),
+		0);
+	assert_int_equal(tomos_scan_open(&scan, at("other/caf\xe9.log"), NULL), TOMOS_BAD_FILE);
+	assert_says("that says 179 views and the name of these reads those that are there");
 }
 
 /* Nine of all views, as a matrix of two rows, or of its four numbers and the shifts. */

@@ -226,16 +226,17 @@ static tomos_status find_pattern(char **pattern, const tomos_scan *scan, const c
 	return mem_printf(pattern, "%s%s%s%s", folder, escaped, digits, ending);
 }
 
-/* How to read the first `count` views where the last ones are missing. */
+/* How to read the first `count` views where the last ones are missing; renamed: they have the name
+ * of the scanner's file, which a copy has not. */
 static void say_fewer(char *text, size_t size, const tomos_scan *scan, int64_t count,
-	const char *names, const char *ending, const TypedScan *t)
+	const char *names, const char *ending, bool renamed, const TypedScan *t)
 {
 	char white[64] = "";
 	if (!t) {
 		snprintf(text, size,
-			"a copy of '%.300s' beside it that says %lld views reads those that are "
+			"a copy of '%.300s' beside it that says %lld views%s reads those that are "
 			"there",
-			scan->path, (long long)count);
+			scan->path, (long long)count, renamed ? " and the name of these" : "");
 		return;
 	}
 	if (t->white > 0)
@@ -243,18 +244,18 @@ static void say_fewer(char *text, size_t size, const tomos_scan *scan, int64_t c
 	snprintf(text, size,
 		"read '%.300s*%.6s' with the option 'geometry' cone, the option 'source-axis' "
 		"%gmm, the option 'source-detector' %gmm, the option 'pixel' %gmm, the option "
-		"'pixel-height' %gmm%s and the option 'arc' %.6g",
+		"'pixel-height' %gmm%s, the option 'flip' rows and the option 'arc' %.6g",
 		names, ending, t->source_axis, t->source_detector, t->pixel[0], t->pixel[1], white,
 		t->step * (double)count);
 }
 
 /* Names the first file that is missing: in the middle, or after the last one. */
 static tomos_status too_few(const tomos_scan *scan, int64_t views, const char *folder,
-	const char *prefix, const char *ending, const TypedScan *typed)
+	const char *prefix, const char *ending, bool renamed, const TypedScan *typed)
 {
 	const FrameSet *set = &scan->sets[TOMOS_VIEWS];
 	int64_t number = -1;
-	char after[512] = "", which[700], names[512], fewer[600];
+	char after[512] = "", which[720], names[512], fewer[620];
 	TRY(tomos_file_gap(set->file, &number, after, sizeof after));
 	snprintf(names, sizeof names, "%s%s", folder, prefix);
 	if (number >= 0)
@@ -263,7 +264,7 @@ static tomos_status too_few(const tomos_scan *scan, int64_t views, const char *f
 			"with the option 'bad-views', lets the others be used",
 			(long long)number, after);
 	else {
-		say_fewer(fewer, sizeof fewer, scan, set->count, names, ending, typed);
+		say_fewer(fewer, sizeof fewer, scan, set->count, names, ending, renamed, typed);
 		snprintf(which, sizeof which,
 			"; the first or the last ones are missing; if the last: %s", fewer);
 	}
@@ -287,7 +288,8 @@ tomos_status numbered_tiffs(tomos_scan *scan, const char *folder, const char *pr
 	TRY(status);
 	TRY_OR_DONE(frames_open(set, pattern, "", ""));
 	if (set->count < views) {
-		status = too_few(scan, views, folder, prefixes[0], strrchr(pattern, '.'), typed);
+		status = too_few(scan, views, folder, prefixes[0], strrchr(pattern, '.'),
+			prefixes[0] != first, typed);
 		goto done;
 	}
 	scan->rows = set->file->shape[1];

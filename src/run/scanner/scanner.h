@@ -52,7 +52,7 @@ tomos_status scan_mirrored(tomos_scan *scan);
 /* The name of a path without folder and ending, followed by `more`: to be freed. */
 tomos_status stem_of(char **stem, const char *path, const char *more);
 
-/* What to type for a scan without its file. */
+/* What to type for a scan without its file, whose frames begin with the top row. */
 typedef struct {
 	double source_axis, source_detector, pixel[2]; /* mm */
 	double step, white;                            /* degrees; counts, 0: not known */
