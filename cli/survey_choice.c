@@ -27,7 +27,8 @@ int survey_missing(const char *name)
 {
 	if (!is_known(name))
 		return DONE;
-	return wrong_usage("'%s' is a geometry of the survey; it needs --survey", name);
+	return wrong_usage("'%s' is %s of the survey; it needs --survey", name,
+		is_family(name) ? "a family of geometries" : "a geometry");
 }
 
 static int check_name(const char *name)

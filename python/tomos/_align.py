@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, host_view, to_float32, to_host
+from ._arrays import Array, read_view, to_host
 from ._call import run
 from ._library import lib
 from ._options import GROUPS, with_options
@@ -17,10 +17,7 @@ from ._projector import Projector
 def _align(A: Projector, y: Array, *, progress: bool = False, **options: Any) -> np.ndarray:
     if not isinstance(A, Projector):
         raise TypeError(f"tomos.align works on a tomos.Projector, not on a {type(A).__name__}")
-    data = to_float32(to_host(y), "the projections")
-    if data.size != A.shape[0]:
-        raise ValueError(f"the projections have shape {data.shape}; expected {A.range}")
-    view = host_view(np.ascontiguousarray(data).reshape(A.range))
+    view = read_view(to_host(y), tuple(A.range), 1, "the projections")
     motions, poses = np.zeros((A.range[0], 3)), np.zeros((A.range[0], 6))
     settings = GROUPS["align"].fill(**options)
     if lib.align_cut(view.pointer):

@@ -8,9 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Union
 
-import numpy as np
-
-from ._arrays import Array, host_view, to_float32, to_host
+from ._arrays import Array, read_view, to_host
 from ._call import run
 from ._device import open_backend
 from ._geometry import Geometry
@@ -71,10 +69,7 @@ def _find_pose(y: Array, scan: Geometry, *, unknown: Union[str, Iterable[str]] =
                backend: str = "auto", progress: bool = False, **options: Any) -> Pose:
     if not isinstance(scan, Geometry):
         raise TypeError(f"scan is a {type(scan).__name__}; find_pose needs a tomos.Geometry")
-    data = to_float32(to_host(y), "the projections")
-    if data.size != math.prod(scan.shape):
-        raise ValueError(f"the projections have shape {data.shape}; expected {scan.shape}")
-    view = host_view(np.ascontiguousarray(data).reshape(scan.shape))
+    view = read_view(to_host(y), tuple(scan.shape), 1, "the projections")
     names = unknown if isinstance(unknown, str) else ",".join(unknown) or "axis"
     settings = GROUPS["axis"].fill(facts="fit", unknown=names.replace("_", "-") or None, **options)
     found, fitted = PoseStruct(), c_void_p()

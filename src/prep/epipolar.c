@@ -18,6 +18,7 @@
 #include "prep/plane_sums.h"
 
 enum { LEAST_VIEWS = 8, COMPARED = 16 }; /* views that a view is compared with, at most */
+enum { PARTS = 64 };                     /* of the pairs of views, each with sums of its own */
 /* Views this far apart, in radians, show the slant: planes of nearer ones hardly depend on it, and
  * those of opposite ones, all through the middle of the detectors, give wrong rows. */
 #define LEAST_APART (110 * M_PI / 180)
@@ -64,13 +65,21 @@ static void detector_moves(const Orbit *o, const double pose[POSE_COUNT], int va
 
 /* ---- planes ---------------------------------------------------------------------------------- */
 
+/* Two views that are compared. Those with the same key, the angle from the first view to the second
+ * in units of 1e-9 radians, have the same planes. */
+typedef struct {
+	int64_t key, views[2];
+} ViewPair;
+
 typedef struct {
 	const Lines *lines;
 	unsigned free;
 	bool keep;                      /* also a slant that is not determined */
 	bool apart;                     /* only views LEAST_APART to MOST_APART from each other */
 	Detector moves[POSE_COUNT + 1]; /* derivatives by the values of the pose; the last is 0 */
-	PlaneSums *sums;                /* [view]: added in this order */
+	ViewPair *pairs;                /* sorted by key, then by the first view */
+	int64_t count;                  /* of pairs */
+	PlaneSums *sums;                /* [part]: added in this order */
 } Planes;
 
 static void mul3(const double m[3][3], const double v[3], double out[3])
@@ -123,51 +132,6 @@ static void trace_of(const Planes *p, const double normal[3], const double tilte
 	}
 }
 
-/* The derivative by the direction of the plane, and how it changes with the pose. Of the lengths of
- * rays only the part counts that is common to all, the distance of the detector. */
-static LineState plane_in(const Planes *p, const Trace *t, const LinePlace *place, int64_t view,
-	double *value, double change[CHANGES])
-{
-	LineValue s;
-	LineState found = line_value(p->lines, view, place, &s);
-	if (found != LINE_MEASURED)
-		return found;
-	double here = (double)s.value, by_angle = t->factor * (double)s.by_angle,
-	       by_offset = t->factor * (double)s.by_offset;
-	*value = t->sign * t->factor * here;
-	for (int k = 0; k < CHANGES; k++) {
-		double gain = t->gains[k] - t->factor * p->moves[k].far / p->lines->detector.far;
-		change[k] =
-			t->sign * (by_angle * t->turns[k] + by_offset * t->slides[k] + gain * here);
-	}
-	return LINE_MEASURED;
-}
-
-/* Derivatives likewise, from the views before and after: their noise is not that of the value. */
-static LineState plane_beside(const Planes *p, const Trace *t, const LinePlace *place, int64_t view,
-	double change[CHANGES])
-{
-	int64_t last = p->lines->coarse->orbit.views - 1;
-	int64_t beside[2] = {view > 0 ? view - 1 : 1, view < last ? view + 1 : last - 1};
-	memset(change, 0, CHANGES * sizeof *change);
-	for (int i = 0; i < 2; i++) {
-		double value, one[CHANGES];
-		LineState found = plane_in(p, t, place, beside[i], &value, one);
-		if (found != LINE_MEASURED)
-			return found;
-		for (int k = 0; k < CHANGES; k++)
-			change[k] += 0.5 * one[k];
-	}
-	return LINE_MEASURED;
-}
-
-/* Two views, and the direction perpendicular to the baseline of their sources, in the midplane of
- * their upright frames: its parts along the columns and along the central ray. */
-typedef struct {
-	int64_t views[2];
-	double across[2][2];
-} ViewPair;
-
 /* The normal cos(tilt) z + sin(tilt) p, p the direction `across`, in the upright frame of a view;
  * and its derivative by the tilt. tilt: its cosine and sine. */
 static void normal_at(const double across[2], const double tilt[2], double out[2][3])
@@ -190,65 +154,105 @@ static double tilt_for(const Planes *p, const Trace t[2], int change)
 	return own > 0 ? -both / own : 0;
 }
 
-/* What the derivatives of the difference of two views in a plane are from. */
+/* A plane in one of two views: where its line is, the factor of the line's value, and how the
+ * difference of the two views changes with each value of the pose, for the line's value and its
+ * derivatives. Values of planes are derivatives by their direction. Of the lengths of rays only the
+ * part counts that is common to all, the distance of the detector. */
 typedef struct {
-	Trace trace[2];
-	LinePlace place[2];
-	double change[2][CHANGES];
-} PlaneSides;
+	LinePlace place;
+	float factor, by_value[POSE_COUNT], by_angle[POSE_COUNT], by_offset[POSE_COUNT];
+} PlaneSide;
 
-/* False: it is beyond a detector, as are those further away. */
-static bool take_values(
-	const Planes *p, const ViewPair *pair, double tilt, PlaneSides *sides, Sample *s)
+/* The same for all pairs of views with the same angle between them. */
+typedef struct {
+	PlaneSide sides[2];
+} Plane;
+
+static double gain_of(const Planes *p, const Trace *t, int change)
 {
-	const Lines *l = p->lines;
-	const double parts[2] = {cos(tilt), sin(tilt)};
-	double normal[2][3], value;
-	s->value[1] = NAN;
-	for (int k = 0; k < 2; k++) {
-		Trace *trace = &sides->trace[k];
-		normal_at(pair->across[k], parts, normal);
-		trace_of(p, normal[0], normal[1], trace);
-		LineState found = line_place(l, trace->angle, trace->offset, &sides->place[k]);
-		if (found == LINE_MEASURED)
-			found = plane_in(p, trace, &sides->place[k], pair->views[k], &value,
-				sides->change[k]);
-		if (found != LINE_MEASURED)
-			return found == LINE_CUT;
-		s->value[k] = (float)value;
+	return t->gains[change] - t->factor * p->moves[change].far / p->lines->detector.far;
+}
+
+/* sign: of the view in the difference. */
+static void side_changes(const Planes *p, const Trace *t, const double tilts[POSE_COUNT],
+	double sign, PlaneSide *out)
+{
+	double by = sign * t->factor;
+	for (int a = 0; a < POSE_COUNT; a++) {
+		double c = tilts[a];
+		out->by_value[a] = (float)(sign * (gain_of(p, t, a) + c * gain_of(p, t, BY_TILT)));
+		out->by_angle[a] = (float)(by * (t->turns[a] + c * t->turns[BY_TILT]));
+		out->by_offset[a] = (float)(by * (t->slides[a] + c * t->slides[BY_TILT]));
 	}
+}
+
+/* across: in each view, the direction perpendicular to the baseline of the sources, in the midplane
+ * of its upright frame: its parts along the columns and along the central ray. False: the plane is
+ * beyond a detector, as are those further away. */
+static bool plane_make(const Planes *p, double across[2][2], double tilt, Plane *out)
+{
+	const double parts[2] = {cos(tilt), sin(tilt)};
+	double tilts[POSE_COUNT];
+	Trace trace[2];
+	for (int k = 0; k < 2; k++) {
+		Trace *t = &trace[k];
+		double normal[2][3];
+		normal_at(across[k], parts, normal);
+		trace_of(p, normal[0], normal[1], t);
+		if (!line_place(p->lines, t->angle, t->offset, &out->sides[k].place))
+			return false;
+		out->sides[k].factor = (float)(t->sign * t->factor);
+	}
+	for (int a = 0; a < POSE_COUNT; a++)
+		tilts[a] = tilt_for(p, trace, a);
+	for (int k = 0; k < 2; k++)
+		side_changes(p, &trace[k], tilts, k == 0 ? trace[k].sign : -trace[k].sign,
+			&out->sides[k]);
 	return true;
 }
 
-/* Likewise. */
-static bool take_plane(const Planes *p, const ViewPair *pair, double tilt, Sample *s)
+static void add_changes(const PlaneSide *side, const LineValue *line, float change[POSE_COUNT])
 {
-	PlaneSides at;
-	double beside[2][CHANGES];
-	if (!take_values(p, pair, tilt, &at, s))
-		return false;
-	if (isnan(s->value[1]))
-		return true;
-	if (s->value[0] == 0 && s->value[1] == 0) { /* air */
-		memset(s, 0, sizeof *s);
-		return true;
-	}
+	for (int a = 0; a < POSE_COUNT; a++)
+		change[a] += side->by_value[a] * line->value + side->by_angle[a] * line->by_angle +
+			     side->by_offset[a] * line->by_offset;
+}
+
+/* A plane in the views of a pair, with changes of their own. */
+static bool take_own(const Planes *p, const Plane *plane, const int64_t views[2], Sample *s)
+{
+	memset(s, 0, sizeof *s);
 	for (int k = 0; k < 2; k++) {
-		LineState found =
-			plane_beside(p, &at.trace[k], &at.place[k], pair->views[k], beside[k]);
-		if (found != LINE_MEASURED) {
-			s->value[1] = NAN;
-			return found == LINE_CUT;
-		}
+		const PlaneSide *side = &plane->sides[k];
+		const LineValue line = line_value(p->lines, views[k], views[k], &side->place);
+		s->value[k] = side->factor * line.value;
+		add_changes(side, &line, s->by[0]);
 	}
-	for (int a = 0; a < POSE_COUNT; a++) {
-		double c = tilt_for(p, at.trace, a);
-		s->by[0][a] = (float)(at.change[0][a] - at.change[1][a] +
-				      c * (at.change[0][BY_TILT] - at.change[1][BY_TILT]));
-		s->by[1][a] = (float)(beside[0][a] - beside[1][a] +
-				      c * (beside[0][BY_TILT] - beside[1][BY_TILT]));
+	return !isnan(s->value[0]) && !isnan(s->value[1]);
+}
+
+/* Adds changes from the views before and after each, whose noise is not that of the values. */
+static bool take_beside(const Planes *p, const Plane *plane, const int64_t views[2], Sample *s)
+{
+	const int64_t last = p->lines->coarse->orbit.views - 1;
+	bool measured = true;
+	for (int k = 0; k < 2; k++) {
+		int64_t before = views[k] > 0 ? views[k] - 1 : 1,
+			after = views[k] < last ? views[k] + 1 : last - 1;
+		const LineValue line = line_value(p->lines, before, after, &plane->sides[k].place);
+		measured = measured && !isnan(line.value);
+		add_changes(&plane->sides[k], &line, s->by[1]);
 	}
-	return true;
+	return measured;
+}
+
+static void take_plane(const Planes *p, const Plane *plane, const int64_t views[2], Sample *s)
+{
+	bool measured = take_own(p, plane, views, s);
+	if (measured && s->value[0] == 0 && s->value[1] == 0)
+		memset(s, 0, sizeof *s); /* air */
+	else if (!measured || !take_beside(p, plane, views, s))
+		s->value[1] = NAN;
 }
 
 /* Planes that may be in the scratch of a thread: lines of a detector, and twice as many. */
@@ -257,18 +261,14 @@ static int64_t most_planes(const Orbit *o)
 	return 4 * (o->columns + o->rows);
 }
 
-/* Planes through the sources of two views, by steps that move lines by about a pixel, or
- * APART_STEP: to planes[first] and up to planes[end], in their order. */
-static void take_pair(const Planes *p, const int64_t views[2], Sample *planes, int64_t range[2])
+/* Planes through the sources of views that are this far apart, by steps that move lines by about a
+ * pixel, or APART_STEP: to planes[first] and up to planes[end], in their order. */
+static void make_planes(const Planes *p, double turn, Plane *planes, int64_t range[2])
 {
 	const Orbit *o = &p->lines->coarse->orbit;
-	double first = p->lines->sense * o->angles[views[0]];
-	double second = p->lines->sense * o->angles[views[1]];
-	double apart = fabs(remainder(second - first, 2 * M_PI));
-	double across = 0.5 * (first + second) + 0.5 * M_PI; /* perpendicular to the baseline */
-	const ViewPair pair = {
-		{views[0], views[1]}, {{cos(across - first), -sin(across - first)},
-					      {cos(across - second), -sin(across - second)}}};
+	double on = 0.5 * (M_PI + turn), back = 0.5 * (M_PI - turn);
+	double across[2][2] = {{cos(on), -sin(on)}, {cos(back), -sin(back)}};
+	double apart = fabs(remainder(turn, 2 * M_PI));
 	double half = 0.5 * (double)max64(o->columns, o->rows), pixels = p->apart ? APART_STEP : 1;
 	double step = pixels / (p->lines->detector.far * fabs(cos(0.5 * apart)) +
 				       half * fabs(sin(0.5 * apart)));
@@ -276,60 +276,101 @@ static void take_pair(const Planes *p, const int64_t views[2], Sample *planes, i
 	range[0] = range[1] = middle;
 	for (int64_t i = middle; i < 2 * middle; i++, range[1]++) {
 		double tilt = step * ((double)(i - middle) + 0.5);
-		if (!(tilt < 0.5 * M_PI) || !take_plane(p, &pair, tilt, &planes[i]))
+		if (!(tilt < 0.5 * M_PI) || !plane_make(p, across, tilt, &planes[i]))
 			break;
 	}
 	for (int64_t i = middle - 1; i >= 0; i--, range[0]--) {
 		double tilt = step * ((double)(i - middle) + 0.5);
-		if (!(tilt > -0.5 * M_PI) || !take_plane(p, &pair, tilt, &planes[i]))
+		if (!(tilt > -0.5 * M_PI) || !plane_make(p, across, tilt, &planes[i]))
 			break;
 	}
 }
 
-static double apart_of(const Planes *p, int64_t i, int64_t j)
+/* ---- pairs of views -------------------------------------------------------------------------- */
+
+static double turn_of(const Planes *p, int64_t i, int64_t j)
 {
 	const double *angles = p->lines->coarse->orbit.angles;
-	return fabs(remainder(angles[j] - angles[i], 2 * M_PI));
-}
-
-/* The range, of CLASSES, that the angle between two views is in. */
-static int class_of(const Planes *p, double apart)
-{
-	double low = p->apart ? LEAST_APART : 0, high = p->apart ? MOST_APART : M_PI;
-	int at = (int)(CLASSES * (apart - low) / (high - low));
-	return at < 0 ? 0 : at >= CLASSES ? CLASSES - 1 : at;
-}
-
-static void add_pair(const Planes *p, int64_t i, int64_t j, Sample *planes, PlaneSums *sums)
-{
-	static const float alone[] = {1};
-	int64_t views = p->lines->coarse->orbit.views, range[2], count = 0;
-	int aside = p->apart ? BESIDE : 0;
-	const int block[] = {(int)(i * NORMAL_BLOCKS / views), (int)(j * NORMAL_BLOCKS / views)};
-	Sample *average = planes + most_planes(&p->lines->coarse->orbit);
-	take_pair(p, (const int64_t[]){i, j}, planes, range);
-	for (int64_t k = range[0] + aside; k < range[1] - aside; k++)
-		plane_average(
-			&planes[k], aside, aside > 0 ? beside_weights : alone, &average[count++]);
-	plane_sums_add(sums, p->free, p->apart, class_of(p, apart_of(p, i, j)), block, average,
-		planes, count);
+	return p->lines->sense * (angles[j] - angles[i]);
 }
 
 static bool is_compared(const Planes *p, int64_t i, int64_t j)
 {
-	double apart = apart_of(p, i, j);
+	double apart = fabs(remainder(turn_of(p, i, j), 2 * M_PI));
 	return !p->apart || (apart > LEAST_APART && apart < MOST_APART);
 }
 
-static void take_planes(const void *user, int64_t view, float *scratch)
+static int by_key(const void *a, const void *b)
 {
-	const Planes *p = user;
+	const ViewPair *x = a, *y = b;
+	int order = (x->key > y->key) - (x->key < y->key);
+	return order ? order : (x->views[0] > y->views[0]) - (x->views[0] < y->views[0]);
+}
+
+/* Lists the pairs, or counts them where there is no list. */
+static void list_pairs(Planes *p)
+{
 	int64_t views = p->lines->coarse->orbit.views;
 	int64_t stride = p->apart ? 1 : max64(views / COMPARED, 1);
-	memset(&p->sums[view], 0, sizeof p->sums[view]);
-	for (int64_t j = view + stride; j < views; j += stride)
-		if (is_compared(p, view, j))
-			add_pair(p, view, j, (Sample *)scratch, &p->sums[view]);
+	p->count = 0;
+	for (int64_t i = 0; i < views; i++)
+		for (int64_t j = i + stride; j < views; j += stride)
+			if (is_compared(p, i, j)) {
+				int64_t key = llround(1e9 * turn_of(p, i, j));
+				if (p->pairs)
+					p->pairs[p->count] = (ViewPair){key, {i, j}};
+				p->count++;
+			}
+	if (p->pairs)
+		qsort(p->pairs, (size_t)p->count, sizeof *p->pairs, by_key);
+}
+
+/* The range, of CLASSES, that the angle between two views is in. */
+static int class_of(const Planes *p, double turn)
+{
+	double low = p->apart ? LEAST_APART : 0, high = p->apart ? MOST_APART : M_PI;
+	int at = (int)(CLASSES * (fabs(remainder(turn, 2 * M_PI)) - low) / (high - low));
+	return at < 0 ? 0 : at >= CLASSES ? CLASSES - 1 : at;
+}
+
+/* samples: scratch for those of most_planes() and of their averages. */
+static void add_pair(const Planes *p, const ViewPair *pair, const Plane *planes,
+	const int64_t range[2], Sample *samples, PlaneSums *sums)
+{
+	static const float alone[] = {1};
+	const Orbit *o = &p->lines->coarse->orbit;
+	int64_t i = pair->views[0], j = pair->views[1], count = 0;
+	int aside = p->apart ? BESIDE : 0, class = class_of(p, turn_of(p, i, j));
+	const int block[] = {
+		(int)(i * NORMAL_BLOCKS / o->views), (int)(j * NORMAL_BLOCKS / o->views)};
+	Sample *average = samples + most_planes(o);
+	for (int64_t k = range[0]; k < range[1]; k++)
+		take_plane(p, &planes[k], pair->views, &samples[k]);
+	for (int64_t k = range[0] + aside; k < range[1] - aside; k++)
+		plane_average(
+			&samples[k], aside, aside > 0 ? beside_weights : alone, &average[count++]);
+	plane_sums_add(sums, p->free, p->apart, class, block, average, samples, count);
+}
+
+static int64_t scratch_floats(const Orbit *o)
+{
+	return most_planes(o) * (int64_t)((sizeof(Plane) + 2 * sizeof(Sample)) / sizeof(float));
+}
+
+static void take_planes(const void *user, int64_t part, float *scratch)
+{
+	const Planes *p = user;
+	Plane *planes = (Plane *)scratch;
+	Sample *samples = (Sample *)(planes + most_planes(&p->lines->coarse->orbit));
+	int64_t first = p->count * part / PARTS, end = p->count * (part + 1) / PARTS;
+	int64_t range[2] = {0, 0};
+	memset(&p->sums[part], 0, sizeof p->sums[part]);
+	for (int64_t i = first; i < end; i++) {
+		const ViewPair *pair = &p->pairs[i];
+		if (i == first || pair->key != pair[-1].key)
+			make_planes(p, turn_of(p, pair->views[0], pair->views[1]), planes, range);
+		add_pair(p, pair, planes, range, samples, &p->sums[part]);
+	}
 }
 
 static tomos_status take_step(Planes *p, const double pose[POSE_COUNT], PoseStep *result)
@@ -338,9 +379,14 @@ static tomos_status take_step(Planes *p, const double pose[POSE_COUNT], PoseStep
 	Normal blocks[NORMAL_BLOCKS];
 	for (int k = 0; k < POSE_COUNT; k++)
 		detector_moves(o, pose, k, &p->moves[k]);
-	int64_t floats = 2 * most_planes(o) * (int64_t)(sizeof(Sample) / sizeof(float));
-	TRY(pieces_each(o->views, floats, take_planes, p));
-	plane_sums_join(p->sums, o->views, p->apart, blocks);
+	list_pairs(p);
+	TRY(mem_alloc(&p->pairs, max64(p->count, 1), sizeof *p->pairs, "pairs of views"));
+	list_pairs(p);
+	tomos_status status = pieces_each(PARTS, scratch_floats(o), take_planes, p);
+	mem_free(p->pairs);
+	p->pairs = NULL;
+	TRY(status);
+	plane_sums_join(p->sums, PARTS, p->apart, blocks);
 	unsigned free = p->free, slant = free & 1u << POSE_SLANT;
 	result->solved = normal_solve(blocks, free, result->step, result->covariance);
 	double variance = SHARE * result->covariance[POSE_SLANT][POSE_SLANT];
@@ -371,7 +417,7 @@ tomos_status epipolar_step(const Coarse *c, const double pose[POSE_COUNT], bool 
 		return TOMOS_OK;
 	detector_at(o, pose, &l.detector);
 	TRY_OR_DONE(lines_take(&l, c));
-	TRY_OR_DONE(mem_alloc(&p.sums, o->views, sizeof *p.sums, "sums over planes"));
+	TRY_OR_DONE(mem_alloc(&p.sums, PARTS, sizeof *p.sums, "sums over planes"));
 	TRY_OR_DONE(take_step(&p, pose, result));
 	if (p.apart && !(result->covariance[POSE_SLANT][POSE_SLANT] > 0)) {
 		p.apart = false; /* of wide objects, nearer views may have more planes that count */

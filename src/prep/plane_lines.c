@@ -175,13 +175,35 @@ static void derive(const Lines *l, const Direction *s, const float *line, float 
 		out[k] = scale * (8 * (line[k + 1] - line[k - 1]) - line[k + 2] + line[k - 2]);
 }
 
+/* Whether the object reaches an edge of the detector, where lines have their last two pixels. */
+static bool is_cut(const Lines *l, const float *data)
+{
+	const int64_t n = l->coarse->orbit.columns, rows = l->coarse->orbit.rows;
+	const float most = (float)TRUNCATED * l->most;
+	bool cut = false;
+	for (int64_t r = 0; r < rows && !cut; r++) {
+		const float *row = data + r * n;
+		const bool edge = r < 2 || r >= rows - 2;
+		for (int64_t c = 0; c < n && edge && !cut; c++)
+			cut = fabsf(row[c]) > most;
+		for (int64_t c = 0; c < 2 && !cut; c++)
+			cut = fabsf(row[c]) > most || fabsf(row[n - 1 - c]) > most;
+	}
+	return cut;
+}
+
 /* Lines that miss the detector, or end in the object, have no value. */
-static void leave_out_cut(const Lines *l, const LineEnds *ends, const float *data, float *out)
+static void leave_out_cut(
+	const Lines *l, const LineEnds *ends, bool cut, const float *data, float *out)
 {
 	float most = (float)TRUNCATED * l->most;
-	for (int64_t k = 0; k < l->offsets; k++)
-		if (ends[k].first < 0 || fabsf(data[ends[k].first]) > most ||
-			fabsf(data[ends[k].last]) > most)
+	int64_t first = 0, end = l->offsets;
+	while (first < end && ends[first].first < 0)
+		out[first++] = NAN;
+	while (end > first && ends[end - 1].first < 0)
+		out[--end] = NAN;
+	for (int64_t k = first; k < end && cut; k++)
+		if (fabsf(data[ends[k].first]) > most || fabsf(data[ends[k].last]) > most)
 			out[k] = NAN;
 }
 
@@ -203,7 +225,7 @@ static void sharpen_row(float *row, int64_t count)
 	float before = row[0];
 	for (int64_t i = 1; i < count - 1; i++) {
 		float here = row[i];
-		row[i] = (14 * here - before - row[i + 1]) / 12;
+		row[i] = (14 * here - before - row[i + 1]) * (1 / 12.0F);
 		before = here;
 	}
 }
@@ -230,28 +252,41 @@ static void find_object(const float *image, int64_t rows, int64_t n, int64_t ran
 	}
 }
 
+/* Images [row][column] and [column][row] of a view, divided by the length of rays and sharpened
+ * along their lines. */
+static void take_images(
+	const Lines *l, const float *data, int64_t range[2][2], float *rowwise, float *columnwise)
+{
+	enum { BLOCK = 16 };
+	const int64_t n = l->coarse->orbit.columns, rows = l->coarse->orbit.rows;
+	for (int64_t i = 0; i < rows * n; i++)
+		rowwise[i] = data[i] * l->weights[i];
+	find_object(rowwise, rows, n, range);
+	for (int64_t r0 = 0; r0 < rows; r0 += BLOCK)
+		for (int64_t c = 0; c < n; c++)
+			for (int64_t r = r0; r < min64(r0 + BLOCK, rows); r++)
+				columnwise[c * rows + r] = rowwise[r * n + c];
+	for (int64_t c = 0; c < n; c++)
+		sharpen_row(columnwise + c * rows, rows);
+	for (int64_t r = 0; r < rows; r++)
+		sharpen_row(rowwise + r * n, n);
+}
+
 static void take_view(const void *user, int64_t view, float *scratch)
 {
 	const Lines *l = user;
-	int64_t n = l->coarse->orbit.columns, rows = l->coarse->orbit.rows, pixels = rows * n;
+	const int64_t pixels = l->coarse->orbit.rows * l->coarse->orbit.columns;
 	const float *data = l->coarse->data + view * pixels;
-	float *line = scratch + 2 * pixels;
-	for (int64_t r = 0; r < rows; r++)
-		for (int64_t c = 0; c < n; c++)
-			scratch[c * rows + r] = scratch[pixels + r * n + c] =
-				data[r * n + c] * l->weights[r * n + c];
+	const bool cut = is_cut(l, data);
+	float *columnwise = scratch, *rowwise = scratch + pixels, *line = scratch + 2 * pixels;
 	int64_t range[2][2];
-	find_object(scratch + pixels, rows, n, range);
-	for (int64_t c = 0; c < n; c++)
-		sharpen_row(scratch + c * rows, rows);
-	for (int64_t r = 0; r < rows; r++)
-		sharpen_row(scratch + pixels + r * n, n);
+	take_images(l, data, range, rowwise, columnwise);
 	for (int64_t a = 0; a < l->angles; a++) {
 		const Direction *s = &l->directions[a];
 		float *out = l->lines + (view * l->angles + a) * l->offsets;
-		sum_lines(l, s, scratch + s->a * pixels, range, line);
+		sum_lines(l, s, s->a == 0 ? columnwise : rowwise, range, line);
 		derive(l, s, line, out);
-		leave_out_cut(l, l->ends + a * l->offsets, data, out);
+		leave_out_cut(l, l->ends + a * l->offsets, cut, data, out);
 	}
 }
 
@@ -285,7 +320,7 @@ void lines_free(Lines *l)
 /* ---- values between lines -------------------------------------------------------------------- */
 
 /* The line of angle + pi is that of -offset, with the opposite sign. */
-LineState line_place(const Lines *l, double angle, double offset, LinePlace *place)
+bool line_place(const Lines *l, double angle, double offset, LinePlace *place)
 {
 	double per = (double)l->angles / M_PI, at = angle * per, whole = floor(at);
 	float wa[4], da[4], wo[4], dw[4];
@@ -297,7 +332,7 @@ LineState line_place(const Lines *l, double angle, double offset, LinePlace *pla
 		double across = flip ? -l->directions[a].across : l->directions[a].across;
 		double k = offset / across + 0.5 * (double)(l->offsets - 1), low = floor(k);
 		if (!(low >= 1 && low < (double)(l->offsets - 2)))
-			return LINE_BEYOND;
+			return false;
 		place->from[i] = a * l->offsets + (int64_t)low - 1;
 		cubic_weights(k - low, wo, dw);
 		float sign = flip ? -1 : 1, angles = (float)per, offsets = (float)(1 / across);
@@ -307,23 +342,24 @@ LineState line_place(const Lines *l, double angle, double offset, LinePlace *pla
 			place->by_offset[i][j] = sign * wa[i] * dw[j] * offsets;
 		}
 	}
-	return LINE_MEASURED;
+	return true;
 }
 
-LineState line_value(const Lines *l, int64_t view, const LinePlace *place, LineValue *out)
+LineValue line_value(const Lines *l, int64_t view, int64_t other, const LinePlace *place)
 {
-	const float *lines = l->lines + view * l->angles * l->offsets;
+	const float *first = l->lines + view * l->angles * l->offsets,
+		    *second = l->lines + other * l->angles * l->offsets;
 	float value[4] = {0}, by_angle[4] = {0}, by_offset[4] = {0};
 	for (int i = 0; i < 4; i++) {
-		const float *line = lines + place->from[i];
+		const float *a = first + place->from[i], *b = second + place->from[i];
 		for (int j = 0; j < 4; j++) {
-			value[j] += place->weight[i][j] * line[j];
-			by_angle[j] += place->by_angle[i][j] * line[j];
-			by_offset[j] += place->by_offset[i][j] * line[j];
+			float mean = 0.5F * (a[j] + b[j]);
+			value[j] += place->weight[i][j] * mean;
+			by_angle[j] += place->by_angle[i][j] * mean;
+			by_offset[j] += place->by_offset[i][j] * mean;
 		}
 	}
-	*out = (LineValue){(value[0] + value[1]) + (value[2] + value[3]),
+	return (LineValue){(value[0] + value[1]) + (value[2] + value[3]),
 		(by_angle[0] + by_angle[1]) + (by_angle[2] + by_angle[3]),
 		(by_offset[0] + by_offset[1]) + (by_offset[2] + by_offset[3])};
-	return isnan(out->value) ? LINE_CUT : LINE_MEASURED;
 }

@@ -42,21 +42,19 @@ typedef struct {
 tomos_status lines_take(Lines *l, const Coarse *c);
 void lines_free(Lines *l);
 
-/* Whether a view measures the line in which a plane meets its detector: as a whole, cut off by an
- * edge of the detector, or beyond it. */
-typedef enum { LINE_MEASURED, LINE_CUT, LINE_BEYOND } LineState;
-
-/* Where a line is between those that were computed, for all views alike. */
+/* Where a line is between those that were computed, for all views alike. False: beyond the
+ * detector. */
 typedef struct {
 	int64_t from[4]; /* of four samples along the offset, at four angles */
 	float weight[4][4], by_angle[4][4], by_offset[4][4];
 } LinePlace;
-LineState line_place(const Lines *l, double angle, double offset, LinePlace *place);
+bool line_place(const Lines *l, double angle, double offset, LinePlace *place);
 
-/* The value of a view on a line, and its derivatives by angle and offset. */
+/* The mean of two views on a line, NAN where one of them has it cut off by an edge of the detector,
+ * and its derivatives by angle and offset. */
 typedef struct {
 	float value, by_angle, by_offset;
 } LineValue;
-LineState line_value(const Lines *l, int64_t view, const LinePlace *place, LineValue *out);
+LineValue line_value(const Lines *l, int64_t view, int64_t other, const LinePlace *place);
 
 #endif

@@ -84,6 +84,8 @@ check "tune of an unknown geometry" 2 tune --survey cone-3.n
 for command in bench tune; do
 	check "$command of a geometry without --survey" 2 $command cone-2.8n
 	has "what is missing" err "'cone-2.8n' is a geometry of the survey; it needs --survey"
+	check "$command of a family without --survey" 2 $command oblique
+	has "what is missing" err "'oblique' is a family of geometries of the survey; it needs --survey"
 done
 check "tune of two scans" 2 tune s.h5 s.h5
 has "its message" err "'s.h5' is one word too many"

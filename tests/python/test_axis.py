@@ -163,6 +163,7 @@ CORNER[0, 0, 0] = np.nan  # far from the midplane
     (dict(roll=1), TypeError, "tomos.find_pose has no option 'roll'"),
     (dict(scan=HALF), TypeError, "scan is a ndarray; find_pose needs a tomos.Geometry"),
     (dict(y=np.ones((2, 64, 64))), ValueError, r"shape \(2, 64, 64\); expected \(120, 64, 64\)"),
+    (dict(y=np.ones((64, 120, 64))), ValueError, r"shape \(64, 120, 64\); expected"),
     (dict(y=CORNER), ValueError, r"has 1 value that is not finite, the first at \[0\]\[0\]\[0\]"),
     (dict(scan=tomos.parallel(views=120, rows=64, columns=64)), NotImplementedError,
      "found for point sources"),

@@ -258,7 +258,7 @@ static tomos_status too_few(const tomos_scan *scan, int64_t views, const char *f
 	char after[512] = "", which[720], names[512], fewer[620];
 	TRY(tomos_file_gap(set->file, &number, after, sizeof after));
 	snprintf(names, sizeof names, "%s%s", folder, prefix);
-	if (number >= 0)
+	if (number >= 0 && after[0])
 		snprintf(which, sizeof which,
 			"; number %lld is missing, after '%.300s': a copy of that in its place, "
 			"with the option 'bad-views', lets the others be used",
