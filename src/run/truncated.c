@@ -14,12 +14,13 @@
 #define MOST_BEYOND 0.005 /* of the columns, that the object may go on */
 #define LEAST_MEAN -0.1   /* of line integrals; noise and a beam that changes have means near 0 */
 
-#define SAME 0.03       /* of the value at the edges: differences between columns of air */
-#define ALIKE 0.15      /* likewise: standard deviation over the views */
-#define MOST_OFFSET 0.5 /* of the largest value: line integrals of air beside wrong flats */
-#define LEAST_OFFSET 0.03
-#define COUNTS 20.0 /* the least that numbers of photons are taken to be */
-#define LARGEST 1e9 /* line integrals of any unit */
+#define SAME 0.03         /* of the value at the edges: differences between columns of air */
+#define ALIKE 0.15        /* likewise: standard deviation over the views */
+#define MOST_OFFSET 0.5   /* of the largest value: line integrals of air beside wrong flats */
+#define LEAST_OFFSET 0.01 /* of transmissions */
+#define LEAST_SHARE 0.015 /* of the largest value */
+#define COUNTS 20.0       /* the least that numbers of photons are taken to be */
+#define LARGEST 1e9       /* line integrals of any unit */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
 enum { LEAST_VIEWS = 8 };      /* to tell dead pixels: two may be alike by chance */
@@ -111,27 +112,46 @@ typedef struct {
 	double value, most, mean; /* at the edges; largest magnitude and mean of the rows */
 } Air;
 
-/* Means over the views of outer and inner columns at one side, and the deviation of the outer. */
-static void side_means(
-	const tomos_geometry *g, const float *rows, int64_t views, int side, double means[3])
+/* One side, over the views: means of outer and of inner columns, and variances of the outer ones and
+ * of what noise has in them, half of the variance of differences between the two. */
+typedef struct {
+	double outer, inner, variance, noise;
+} SideOfAir;
+
+static SideOfAir side_of_air(const tomos_geometry *g, const float *rows, int64_t views, int side)
 {
 	int64_t count = max64(1, min64(EDGE, g->columns / 64));
-	double squares = 0;
-	memset(means, 0, 3 * sizeof *means);
+	double squares = 0, apart = 0, n = (double)views;
+	SideOfAir s = {.outer = 0};
 	for (int64_t i = 0; i < views; i++) {
 		const float *row = rows + i * g->columns;
 		double outer = edge_mean(row, g->columns, side, 0, count);
-		means[0] += outer / (double)views;
-		means[1] += edge_mean(row, g->columns, side, count, count) / (double)views;
-		squares += outer * outer / (double)views;
+		double inner = edge_mean(row, g->columns, side, count, count);
+		s.outer += outer / n;
+		s.inner += inner / n;
+		squares += outer * outer / n;
+		apart += (outer - inner) * (outer - inner) / n;
 	}
-	means[2] = sqrt(fmax(squares - means[0] * means[0], 0));
+	double step = s.outer - s.inner;
+	s.variance = fmax(squares - s.outer * s.outer, 0);
+	s.noise = 0.5 * fmax(apart - step * step, 0);
+	return s;
+}
+
+/* Whether a side shows the same in all views and columns. Noise is allowed for where the value is
+ * too small to be an object that goes on. */
+static bool is_alike(const SideOfAir *s, double most, double views)
+{
+	double size = fabs(s->outer), noise = size > MOST_AT_EDGE * most ? 0 : s->noise;
+	double step = SAME * size + 3 * sqrt(2 * noise / views);
+	return fabs(s->inner - s->outer) <= step &&
+	       s->variance <= ALIKE * size * ALIKE * size + 2 * noise;
 }
 
 static Air find_air(const tomos_geometry *g, const float *rows, int64_t views)
 {
 	Air air = {.value = NAN};
-	double numbers = (double)(views * g->columns), m[3], sum = 0, sides = 0;
+	double numbers = (double)(views * g->columns), sum = 0, sides = 0;
 	for (int64_t i = 0; i < views * g->columns; i++) {
 		air.most = fmax(air.most, fabs((double)rows[i]));
 		air.mean += (double)rows[i] / numbers;
@@ -139,12 +159,11 @@ static Air find_air(const tomos_geometry *g, const float *rows, int64_t views)
 	for (int side = 0; side < 2 && g->columns > 4 * EDGE; side++) {
 		if (!side_counts(g, side))
 			continue;
-		side_means(g, rows, views, side, m);
-		double size = fabs(m[0]);
-		if (fabs(m[1] - m[0]) > SAME * size || m[2] > ALIKE * size ||
-			(sides > 0 && fabs(m[0] - sum / sides) > ALIKE * size))
+		SideOfAir s = side_of_air(g, rows, views, side);
+		if (!is_alike(&s, air.most, (double)views) ||
+			(sides > 0 && fabs(s.outer - sum / sides) > ALIKE * fabs(s.outer)))
 			return air;
-		sum += m[0];
+		sum += s.outer;
 		sides += 1;
 	}
 	air.value = sides > 0 ? sum / sides : NAN;
@@ -217,7 +236,7 @@ static tomos_status say_flats(FileRun *r, const float *rows, int64_t count)
 	bool all = r->prepared->columns == r->prepared->info.columns;
 	double size = fabs(air.value);
 	r->compared_flats = true;
-	if (all && size > LEAST_OFFSET && size > MOST_AT_EDGE * air.most &&
+	if (all && size > LEAST_OFFSET && size > LEAST_SHARE * air.most &&
 		size < MOST_OFFSET * air.most) {
 		r->truncated = true; /* no more to be said about the edges */
 		return job_warn(r->job,
