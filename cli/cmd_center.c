@@ -274,6 +274,8 @@ static void pose_say_value(const tomos_pose *pose, int i)
 	double unit = is_angle(i) ? DEGREES : 1;
 	double value = pose->value[i] * unit;
 	value = fabs(value) < 1e-9 ? 0 : value; /* rounding of the geometry as given, and no -0 */
+	if (message_quiet())
+		printf("%s %.6g %.2g\n", pose_names[i], value, pose->error[i] * unit);
 	say("  %-16s %.6g", pose_names[i], value);
 	if (pose->error[i] == 0)
 		say(" (as given: not among the unknown values)\n");
@@ -328,11 +330,14 @@ static int find_axis(
 {
 	tomos_axis axis = {.bytes = sizeof axis};
 	int64_t first, count;
+	double from, to, step;
 	int code;
 	DO(choose_rows(s, prepared, &first, &count));
 	DO(lib(tomos_prepared_axis(prepared, backend, first, count, &axis, progress_shown())));
 	axis_say(&axis, tomos_prepared_geometry(prepared));
-	*found = (result){axis.column, !axis.at_edge};
+	if (message_quiet())
+		printf("%.3f\n", axis.column);
+	*found = (result){axis.column, !tomos_axis_doubt(&axis, &from, &to, &step)};
 done:
 	return code;
 }
@@ -382,8 +387,8 @@ static int check_slices(const settings *s, const tomos_geometry *g)
 		option);
 }
 
-/* An axis at the edge of the range that was searched, or a fit that the scan does not determine, is
- * not written: recon would use it without a word. */
+/* An uncertain axis, or a fit that the scan does not determine, is not written: recon would use it
+ * without a word. */
 static int save_views(const settings *s, const tomos_prepared *prepared, const result *found)
 {
 	const char *path = s->center.save;
@@ -411,8 +416,6 @@ static int center(const settings *s, tomos_prepared *prepared, tomos_backend *ba
 		DO(sweep_parse(s->center.sweep, tomos_geometry_columns(g), &w));
 	DO(s->center.fit ? find_pose(prepared, backend, &found)
 			 : find_axis(s, prepared, backend, &found));
-	if (message_quiet())
-		printf("%.3f\n", found.column);
 	if (s->center.picture[0])
 		DO(picture_draw(s, prepared, given, backend));
 	if (s->center.sweep[0])

@@ -202,7 +202,8 @@ static tomos_status say_setup(const tomos_prepared *p, const tomos_job *job)
 	if (s->white > 0 && p->info.flats == 1)
 		TRY(job_say(job, "white     %g counts without an object", s->white));
 	TRY(say_notes(p, job));
-	if (!s->geometry || job->views || s->direction_known || p->decided || p->by_reverse)
+	if (!s->geometry || job->views || s->direction_known || p->decided || p->by_reverse ||
+		job->axis_later)
 		return TOMOS_OK;
 	return job_note(job,
 		"'%s' does not say in which direction the stage rotates; if the volume is "

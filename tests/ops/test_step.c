@@ -58,7 +58,7 @@ static Case cone_case(int number)
 	const int cone = number - FIRST_CONE;
 	const int count = cones[cone].views;
 	const double first = cones[cone].tilt > 0 ? 0 : 0.1;
-	double angles[STACK_VIEWS];
+	double angles[STACK_VIEWS] = {0};
 	tomos_view views[STACK_VIEWS];
 	for (int i = 0; i < count; i++)
 		angles[i] = first + 6.283185307179586 * i / count;
