@@ -9,6 +9,12 @@ tomos_status axis_warn_contradicted(tomos_prepared *p)
 		return mem_printf(&p->warning,
 			"opposite rays agree only without the option 'reverse', which is kept: the "
 			"volume will be blurred");
+	if (p->by_views)
+		return mem_printf(&p->warning,
+			"opposite rays agree only if the rotation is the reverse of that of the "
+			"views, which is kept: the volume will be blurred, unless the views are in "
+			"another order than those of '%s'",
+			p->scan->path);
 	return mem_printf(&p->warning,
 		"opposite rays agree only if the rotation is the reverse of that of '%s', "
 		"which is kept: the volume will be blurred; the option "
@@ -17,12 +23,18 @@ tomos_status axis_warn_contradicted(tomos_prepared *p)
 		p->scan->path);
 }
 
-tomos_status axis_warn_elsewhere(tomos_prepared *p, double column)
+tomos_status axis_warn_elsewhere(tomos_prepared *p, double column, double said)
 {
+	if (p->by_views)
+		return mem_printf(&p->warning,
+			"opposite rays agree best with the axis at column %.2f; the views have it "
+			"at %.2f, which is kept: the volume may be blurred; are these the views of "
+			"'%s'?",
+			column, said, p->scan->path);
 	return mem_printf(&p->warning,
 		"opposite rays agree best with the axis at column %.2f; '%s' says %.2f, which is "
 		"kept: the volume may be blurred; the option 'axis' %.2f takes the other one",
-		column, p->scan->path, p->scan->setup.axis, column);
+		column, p->scan->path, said, column);
 }
 
 /* What to do about a result that is not certain. */

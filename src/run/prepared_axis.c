@@ -395,10 +395,12 @@ static tomos_status take_options(tomos_prepared *p, const tomos_job *job)
 	TRY(pose_unknown(&p->axis, &p->unknown));
 	p->axis.unknown = "";
 	bool checks = strcmp(p->axis.direction, "check") == 0;
-	if (checks && user)
+	p->by_views = checks && job->views;
+	if (checks && user && !p->by_views)
 		p->axis.direction = "given";
 	p->keeps_direction =
-		checks && !user && (reverse || (setup->geometry && setup->direction_known));
+		p->by_views ||
+		(checks && !user && (reverse || (setup->geometry && setup->direction_known)));
 	p->by_reverse = reverse;
 	return TOMOS_OK;
 }
@@ -433,7 +435,7 @@ static tomos_status find_direction(
 	if (axis.contradicted)
 		return axis_warn_contradicted(p);
 	if (of_file && sure && is_elsewhere(&axis, prepared_column(p, column)))
-		TRY(axis_warn_elsewhere(p, axis.column));
+		TRY(axis_warn_elsewhere(p, axis.column, prepared_column(p, column)));
 	if (!open && !(sure && axis.reversed))
 		return TOMOS_OK;
 	if (!sure)
@@ -442,6 +444,19 @@ static tomos_status find_direction(
 		axis.reversed ? "opposite to the angles, which are negated (keep them with the "
 				"option 'direction' given)"
 			      : "that of the angles");
+}
+
+/* Views of a file of their own may be those of another scan: what rays say against them is a
+ * warning. The views stay as they are. */
+static tomos_status check_views(tomos_prepared *p, const tomos_progress *progress)
+{
+	tomos_geometry *given;
+	TRY(tomos_geometry_views(&given, p->geometry->rows, p->geometry->columns,
+		p->geometry->views, p->geometry->count));
+	tomos_status status = find_direction(p, false, true, progress);
+	tomos_geometry_free(p->geometry);
+	p->geometry = given;
+	return status;
 }
 
 static tomos_status known_axis(tomos_prepared *p, const tomos_job *job, bool said, bool of_file,
@@ -456,6 +471,8 @@ static tomos_status known_axis(tomos_prepared *p, const tomos_job *job, bool sai
 		p->decided = !p->assumed;
 		return TOMOS_OK;
 	}
+	if (point && p->by_views)
+		return check_views(p, progress);
 	if (point && strcmp(p->axis.direction, "given") != 0) {
 		bool open = setup->geometry && !setup->direction_known && !p->keeps_direction;
 		TRY(find_direction(p, open, of_file, progress));

@@ -39,7 +39,8 @@ struct tomos_prepared {
 	bool reversed;        /* the angles of `geometry` are those of the scan, negated */
 	bool assumed;         /* the axis is taken to be in the middle of the detector */
 	bool keeps_direction; /* of the scanner's file, with a warning if rays contradict it; or */
-	bool by_reverse;      /* that of the option 'reverse' */
+	bool by_reverse;      /* that of the option 'reverse'; or */
+	bool by_views;        /* that of the option 'views-file' */
 };
 
 /* The same with views [first, first + count) of its geometry. Others are read only if steps of the
@@ -60,7 +61,8 @@ tomos_status axis_say_no_direction(tomos_prepared *p);
 tomos_status axis_say_middle(tomos_prepared *p, const tomos_job *job);
 tomos_status axis_say_of_file(tomos_prepared *p);
 tomos_status axis_warn_contradicted(tomos_prepared *p);
-tomos_status axis_warn_elsewhere(tomos_prepared *p, double column); /* than the file says */
+/* said: by the scanner's file, or by the views. */
+tomos_status axis_warn_elsewhere(tomos_prepared *p, double column, double said);
 
 /* Whether the data are line integrals after preparation. */
 bool prepared_are_counts(const tomos_prepared *p);

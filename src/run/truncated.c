@@ -112,7 +112,7 @@ typedef struct {
 	double value, most, mean; /* at the edges; largest magnitude and mean of the rows */
 } Air;
 
-/* One side, over the views: means of outer and of inner columns, and variances of the outer ones and
+/* One side, over the views: means of outer and inner columns, and variances of the outer ones and
  * of what noise has in them, half of the variance of differences between the two. */
 typedef struct {
 	double outer, inner, variance, noise;

@@ -103,7 +103,11 @@ rejected "scatter: it is found in counts or transmissions" 2 recon cone.npy $con
 	--scatter auto -o no.h5
 rejected "unknown 'rol' is not a value of the pose" 2 center cone.npy $cone --quantity integrals --arc 360 --fit --unknown rol
 rejected "unknown has no effect without a fit of the pose" 2 center scan180.h5 --unknown roll
-"$tomos" recon cone.npy --quantity integrals --views-file found.json -o fitted.h5 -q
+"$tomos" recon cone.npy --quantity integrals --views-file found.json -o fitted.h5 -q 2>err
+[ ! -s err ] || fail "recon warns of views that fit: $(cat err)"
+"$tomos" recon cone.npy --quantity integrals --views-file found.json --flip columns -o mirrored.h5 -q 2>err
+grep -q "opposite rays agree only if the rotation is the reverse of that of the views" err ||
+	fail "recon of views of another scan says: $(cat err)"
 "$tomos" recon simulated.h5 -o true.h5 -q
 "$tomos" compare true.h5 fitted.h5 --max 0.1 -q || fail "the fitted views give another volume"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --sweep 49:52:1 --sheet cone.png -q >out
@@ -116,6 +120,8 @@ tile = [pixel[0] for line in pixels.read("far.png")[-90:] for pixel in line[-90:
 assert min(tile) == 0 and tile.count(255) < 0.05 * len(tile), (min(tile), tile.count(255))
 END
 rejected "has parallel rays" 1 center scan180.h5 --fit
+[ "$("$tomos" center cone.npy $cone --quantity integrals --arc 360 --fit -q | cut -d ' ' -f 1 | tr '\n' ' ')" = \
+	"axis axis-row roll slant swivel source-detector " ] || fail "center --fit -q does not print all values"
 # An object beside the midplane, whose rays do not quite meet: found, but not called certain.
 beside="--geometry cone --source-axis 20 --source-detector 50 --pixel 0.16"
 "$tomos" phantom random --count 9 --seed 3 --size 40 --radius 1 -o above.mhd -q
