@@ -31,7 +31,7 @@ def _align(A: Projector, y: Array, *, progress: bool = False, **options: Any) ->
 
 align = with_options(_align, GROUPS["align"].rows, """Finds the motion of each view of a scan from
     its projections y alone: shifts along the detector's columns and rows, and with `fit_roll` the
-    rotation about the direction through the detector.
+    roll, the rotation in the plane of the detector.
 
     The result are poses (views, 6) for `Geometry.moved`. Shifts that are those of the whole object
     are not determined by the data, and removed. The grid of `A` has to contain the object.
