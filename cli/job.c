@@ -186,8 +186,8 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 		     "(--direction given keeps them)");
 	if (axis->contradicted)
 		warn("opposite rays agree only if the rotation is the reverse of what the "
-		     "scanner's file or --reverse says, which is kept (--direction auto takes the "
-		     "other one)");
+		     "scanner's file, --reverse or --views-file says, which is kept (--direction "
+		     "auto takes the other one)");
 	if (axis->tilted)
 		note("opposite rays agree far better with a detector that is rolled or swivelled: "
 		     "--fit finds by how much");
