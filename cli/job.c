@@ -195,9 +195,10 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);
 	if (axis->constant > 0)
-		note("%lld columns have the same value in all views (dead pixels, or a "
-		     "frame) and were replaced for this search",
-			(long long)axis->constant);
+		note("%lld column%s the same value in all views (dead pixels, or a frame) and %s "
+		     "replaced for this search",
+			(long long)axis->constant, axis->constant == 1 ? " has" : "s have",
+			axis->constant == 1 ? "was" : "were");
 	if (axis->at_edge) /* slices about it would not show the axis */
 		warn("the axis may be outside the range %g to %g that was searched; give another "
 		     "one with --axis-range",

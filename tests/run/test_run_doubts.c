@@ -108,6 +108,13 @@ static void views_of_nan_are_bad(void **state)
 	w.prep.quantity = "integrals";
 	says(run_scan(&w, "nan.h5"), "1 view has no finite value: 30 (");
 	assert_int_equal(w.report.prep.views, 1);
+	for (int64_t i = 20 * ROWS * COLUMNS; i < COUNT_ALL; i++) /* most of them */
+		counts[i] = NAN;
+	put_counts("nan.h5");
+	work_init(&w, "nan.npy");
+	w.prep.quantity = "integrals";
+	says(run_scan(&w, "nan.h5"), "70 views have no finite value: 20,21,22,23,24,25,26,27 and ");
+	assert_int_equal(w.report.prep.views, 70);
 }
 
 /* A plate wider than the detector: the more of it a view looks through, the darker it is. */
