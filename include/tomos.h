@@ -939,7 +939,7 @@ TOMOS_API tomos_status tomos_pose_find(tomos_pose *pose, tomos_geometry **fitted
 enum {
 	TOMOS_POSE_CERTAIN,
 	TOMOS_POSE_DISAGREES, /* rays measured from both sides hardly agree */
-	TOMOS_POSE_NO_BETTER, /* projections agree no better than in the views as given */
+	TOMOS_POSE_NO_BETTER, /* `after` is larger than `before` */
 	TOMOS_POSE_BEYOND     /* a value is further off than the search reaches */
 };
 TOMOS_API int tomos_pose_doubt(const tomos_pose *pose);
