@@ -296,7 +296,8 @@ static bool pose_say(const tomos_pose *pose)
 {
 	for (int i = 0; i < TOMOS_POSE_VALUES; i++)
 		pose_say_value(pose, i);
-	say("what the projections contradict each other by: %.3g %% of them, before %.3g %%\n",
+	say("rays measured from both sides contradict each other by %.3g %% (with axis, swivel and "
+	    "distance alone by %.3g %%)\n",
 		100 * pose->after, 100 * pose->before);
 	for (int i = 0; i < TOMOS_POSE_VALUES; i++)
 		if (pose->beyond >> i & 1)

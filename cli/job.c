@@ -186,8 +186,8 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 		     "(--direction given keeps them)");
 	if (axis->contradicted)
 		warn("opposite rays agree only if the rotation is the reverse of what the "
-		     "scanner's file or --reverse says, which is kept (--direction auto takes the "
-		     "other one)");
+		     "scanner's file, --reverse or --views-file says, which is kept (--direction "
+		     "auto takes the other one)");
 	if (axis->tilted)
 		note("opposite rays agree far better with a detector that is rolled or swivelled: "
 		     "--fit finds by how much");
@@ -195,9 +195,10 @@ void axis_say(const tomos_axis *axis, const tomos_geometry *scan)
 	say_opinion("vo", axis->vo);
 	say_opinion("sharpness", axis->sharpness);
 	if (axis->constant > 0)
-		note("%lld columns have the same value in all views (dead pixels, or a "
-		     "frame) and were replaced for this search",
-			(long long)axis->constant);
+		note("%lld column%s the same value in all views (dead pixels, or a frame) and %s "
+		     "replaced for this search",
+			(long long)axis->constant, axis->constant == 1 ? " has" : "s have",
+			axis->constant == 1 ? "was" : "were");
 	if (axis->at_edge) /* slices about it would not show the axis */
 		warn("the axis may be outside the range %g to %g that was searched; give another "
 		     "one with --axis-range",

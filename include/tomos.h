@@ -885,8 +885,9 @@ typedef struct tomos_axis {
 	/* Columns of a row that have the same value in all views (dead pixels, a frame): replaced
 	 * for the search. */
 	int64_t constant;
-	/* 1: the scanner's file says the direction of rotation, and rays agree for the opposite one
-	 * only; it is kept (tomos_prepared_axis with direction "check"). */
+	/* 1: the scanner's file, the option 'reverse' or the views of the job say the direction of
+	 * rotation, and rays agree for the opposite one only; it is kept (tomos_prepared_axis with
+	 * direction "check"). */
 	int64_t contradicted;
 	/* 1: point sources: rays measured from both sides agree far better with a detector that is
 	 * rolled or swivelled (tomos_prepared_pose finds by how much). */
@@ -924,9 +925,8 @@ typedef struct tomos_pose {
 	 * determined, and as given, but of the axis the likeliest value; infinity, of the axis:
 	 * uncertain, and nothing in the scan says by how much. */
 	double error[TOMOS_POSE_VALUES];
-	/* What is left of the projections after reconstruction and projection of the result,
-	 * relative to them (fan beam: differences of rays measured from both sides): for the views
-	 * as given with the axis that was found, and for the result. */
+	/* By how much rays measured from both sides contradict each other, relative to their
+	 * values: when only axis, swivel and distance have been fitted, and for the result. */
 	double before, after;
 	int64_t reversed; /* 1: the angles count against the direction of rotation */
 	int64_t beyond;   /* bit k: value k is further from that given than the search reaches */
@@ -939,7 +939,7 @@ TOMOS_API tomos_status tomos_pose_find(tomos_pose *pose, tomos_geometry **fitted
 enum {
 	TOMOS_POSE_CERTAIN,
 	TOMOS_POSE_DISAGREES, /* rays measured from both sides hardly agree */
-	TOMOS_POSE_NO_BETTER, /* projections agree no better than in the views as given */
+	TOMOS_POSE_NO_BETTER, /* `after` is larger than `before` */
 	TOMOS_POSE_BEYOND     /* a value is further off than the search reaches */
 };
 TOMOS_API int tomos_pose_doubt(const tomos_pose *pose);

@@ -34,8 +34,9 @@ class Pose:
                              #: (the axis: the likeliest one), inf: uncertain
     geometry: Geometry       #: the scan in that pose
     reversed: bool           #: the angles count against the direction of rotation
-    before: float            #: what projections contradict each other by, relative to them
-    after: float             #: the same with what was found
+    before: float            #: by how much rays measured from both sides contradict each other,
+                             #: relative to their values, with axis, swivel and distance fitted
+    after: float             #: the same with all that was found
     doubt: str               #: why the values are uncertain; "": they are not
 
     def __repr__(self) -> str:

@@ -452,6 +452,7 @@ static tomos_status align_check(const Align *a)
 	const int64_t shape[3] = {scan->count, scan->rows, scan->columns};
 	TRY(tomos_grid_check(&a->grid));
 	TRY(array_check_on(0, a->projections, "the projections", shape, ARRAY_READ));
+	TRY(array_finite(a->projections, "the array of projections", "")); /* one would hide all */
 	if (a->options.fit_roll && scan->rows == 1)
 		return fail(TOMOS_BAD_VALUE,
 			"fit_roll: a detector of one row does not determine the roll of a view");

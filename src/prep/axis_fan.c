@@ -21,7 +21,8 @@ enum { MOST_COLUMNS = 512 };
 #define APART_FEW 0.15
 #define APART_NOISE 2
 #define LEAST_SHARE 0.01
-#define UNLIKE 0.8 /* residual of what is not alike, or noise */
+#define UNLIKE 0.8    /* residual of what is not alike, or noise */
+#define ROUNDING 1e-5 /* of the largest value */
 
 void axis_midplane(const Orbit *o, const double pose[POSE_COUNT], Line *line)
 {
@@ -158,12 +159,36 @@ done:
 	return status;
 }
 
+/* Whether the data vary by more than the rounding of sums over them, in which pairs would agree. */
+static bool varies(const tomos_array *a)
+{
+	float low = INFINITY, high = -INFINITY;
+	for (int64_t i = 0; i < a->shape[0] * a->shape[1]; i++) {
+		const float *row = array_row(a, i / a->shape[1], i % a->shape[1]);
+		for (int64_t c = 0; c < a->shape[2]; c++) {
+			low = fminf(low, row[c * a->stride[2]]);
+			high = fmaxf(high, row[c * a->stride[2]]);
+		}
+	}
+	return high - low > (float)ROUNDING * fmaxf(fabsf(low), fabsf(high));
+}
+
+static tomos_status fail_without_pairs(const AxisProblem *p)
+{
+	return fail(TOMOS_BAD_VALUE,
+		"no ray of the %lld views through the object is measured from both sides: the axis "
+		"cannot be found from them",
+		(long long)p->data->shape[0]);
+}
+
 /* Where there is little in the midplane, more rows are averaged: their rays do not quite meet, but
  * show the axis and the direction. */
 tomos_status axis_fan(const AxisProblem *p, bool decide, AxisAnswer *answer, bool *reversed)
 {
 	Line line;
 	Rotation found, wide;
+	if (!varies(p->data))
+		return fail_without_pairs(p);
 	choose_line(p, &line);
 	TRY(try_line(p, &line, decide, answer, &found));
 	bool empty = found.none;
@@ -181,10 +206,7 @@ tomos_status axis_fan(const AxisProblem *p, bool decide, AxisAnswer *answer, boo
 			found = wide;
 	}
 	if (found.none)
-		return fail(TOMOS_BAD_VALUE,
-			"no ray of the %lld views through the object is measured from both sides: "
-			"the axis cannot be found from them",
-			(long long)p->data->shape[0]);
+		return fail_without_pairs(p);
 	if (empty) /* rows far from the midplane may show the wrong direction */
 		answer->confidence *= UNSURE;
 	*reversed = found.reversed;

@@ -13,7 +13,8 @@ tomos_status axis_warn_contradicted(tomos_prepared *p)
 		return mem_printf(&p->warning,
 			"opposite rays agree only if the rotation is the reverse of that of the "
 			"views, which is kept: the volume will be blurred, unless the views are in "
-			"another order than those of '%s'",
+			"another order than those of '%s'; the option 'direction' auto negates the "
+			"angles",
 			p->scan->path);
 	return mem_printf(&p->warning,
 		"opposite rays agree only if the rotation is the reverse of that of '%s', "

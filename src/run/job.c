@@ -75,7 +75,7 @@ tomos_status tomos_job_output(const char *scan, char *output, size_t size)
 
 /* ---- options that have no effect on a scan --------------------------------------------------- */
 
-#define DEGREES 57.29577951308232
+#define DEGREES (180 / 3.14159265358979323846)
 
 typedef enum { GIVEN_SCAN, GIVEN_AXIS, GIVEN_PREP, GIVEN_GROUPS } GivenGroup;
 
@@ -207,15 +207,17 @@ tomos_status tomos_job_check(const tomos_job *given_job, const tomos_scan *scan,
 		return fail(TOMOS_BAD_VALUE, "a job is checked without %s",
 			given ? "its scan" : "the options that were given");
 	TRY(check_pixel(&job, given));
-	if (views)
+	uint64_t checked[3] = {given[0], given[1], given[2]};
+	if (views) {
 		snprintf(why, sizeof why, "the views are those of %.400s", views);
-	else if (scan->geometry)
+		checked[GIVEN_AXIS] &= ~option_bit(GIVEN_AXIS, "direction");
+	} else if (scan->geometry)
 		snprintf(why, sizeof why, "'%.400s' has a geometry of its own", scan->path);
 	else {
 		TRY(check_setup(&job, scan, given));
 		return check_axis(&job, scan, given);
 	}
-	return check_views(&job, given, why);
+	return check_views(&job, checked, why);
 }
 
 /* ---- ranges --------------------------------------------------------------------------------- */

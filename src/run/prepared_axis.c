@@ -395,6 +395,9 @@ static tomos_status take_options(tomos_prepared *p, const tomos_job *job)
 	TRY(pose_unknown(&p->axis, &p->unknown));
 	p->axis.unknown = "";
 	bool checks = strcmp(p->axis.direction, "check") == 0;
+	if (job->views && !checks && !view_has_source(&job->views->views[0]))
+		return fail(TOMOS_BAD_VALUE,
+			"the option 'direction' has no effect: the rays are parallel");
 	p->by_views = checks && job->views;
 	if (checks && user && !p->by_views)
 		p->axis.direction = "given";

@@ -151,7 +151,9 @@ static tomos_status add_views(
 				list[0] ? "," : "", (long long)v);
 	}
 	*added = count - before;
-	if ((double)*added > MOST_VIEWS * (double)views)
+	/* views without a value are bad, however many; one has to be left */
+	double most = l->integrals ? (double)(views - 1) : MOST_VIEWS * (double)views;
+	if ((double)*added > most)
 		*added = 0;
 	if (*added == 0)
 		return TOMOS_OK;

@@ -19,6 +19,7 @@
 #define MOST_OFFSET 0.5   /* of the largest value: line integrals of air beside wrong flats */
 #define LEAST_OFFSET 0.01 /* of transmissions */
 #define LEAST_SHARE 0.015 /* of the largest value */
+#define SURELY 4          /* standard errors of the value at the edges */
 #define COUNTS 20.0       /* the least that numbers of photons are taken to be */
 #define LARGEST 1e9       /* line integrals of any unit */
 
@@ -109,7 +110,8 @@ static Edges find_edges(const tomos_geometry *g, const float *rows, int64_t view
 /* The value at the edges where all views show the same there, as they do where air is; NAN: they do
  * not. */
 typedef struct {
-	double value, most, mean; /* at the edges; largest magnitude and mean of the rows */
+	double value, error; /* at the edges, and its standard error */
+	double most, mean;   /* largest magnitude and mean of the rows */
 } Air;
 
 /* One side, over the views: means of outer and inner columns, and variances of the outer ones and
@@ -151,7 +153,7 @@ static bool is_alike(const SideOfAir *s, double most, double views)
 static Air find_air(const tomos_geometry *g, const float *rows, int64_t views)
 {
 	Air air = {.value = NAN};
-	double numbers = (double)(views * g->columns), sum = 0, sides = 0;
+	double numbers = (double)(views * g->columns), sum = 0, noise = 0, sides = 0;
 	for (int64_t i = 0; i < views * g->columns; i++) {
 		air.most = fmax(air.most, fabs((double)rows[i]));
 		air.mean += (double)rows[i] / numbers;
@@ -164,9 +166,11 @@ static Air find_air(const tomos_geometry *g, const float *rows, int64_t views)
 			(sides > 0 && fabs(s.outer - sum / sides) > ALIKE * fabs(s.outer)))
 			return air;
 		sum += s.outer;
+		noise += s.noise;
 		sides += 1;
 	}
 	air.value = sides > 0 ? sum / sides : NAN;
+	air.error = sqrt(noise / (double)views) / sides;
 	return air;
 }
 
@@ -236,8 +240,8 @@ static tomos_status say_flats(FileRun *r, const float *rows, int64_t count)
 	bool all = r->prepared->columns == r->prepared->info.columns;
 	double size = fabs(air.value);
 	r->compared_flats = true;
-	if (all && size > LEAST_OFFSET && size > LEAST_SHARE * air.most &&
-		size < MOST_OFFSET * air.most) {
+	double least = fmax(fmax(LEAST_OFFSET, LEAST_SHARE * air.most), SURELY * air.error);
+	if (all && size > least && size < MOST_OFFSET * air.most) {
 		r->truncated = true; /* no more to be said about the edges */
 		return job_warn(r->job,
 			"at the edges, alike in all views, air transmits %.3g instead of 1: the "

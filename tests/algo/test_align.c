@@ -143,6 +143,12 @@ static void rejections(void **state)
 		TOMOS_BAD_VALUE, "needs a backend");
 	REJECTED(tomos_align(backend, &s.grid, s.scan, &wrong, s.motions, s.poses, &o, NULL),
 		TOMOS_BAD_VALUE, "the projections");
+	float *one = &s.b.data[s.size], kept = *one;
+	*one = NAN;
+	REJECTED(tomos_align(backend, &s.grid, s.scan, &s.b, s.motions, s.poses, &o, NULL),
+		TOMOS_BAD_VALUE,
+		"the array of projections has 1 value that is not finite, the first at [0][1][0]");
+	*one = kept;
 	o.rounds = 1, o.round_iterations = 1;
 	REJECTED(tomos_align(backend, &s.grid, s.scan, &s.b, s.motions, s.poses, &o, &progress),
 		TOMOS_CANCELLED, "2 of");

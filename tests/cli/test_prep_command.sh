@@ -108,6 +108,16 @@ rejected "unknown has no effect without a fit of the pose" 2 center scan180.h5 -
 "$tomos" recon cone.npy --quantity integrals --views-file found.json --flip columns -o mirrored.h5 -q 2>err
 grep -q "opposite rays agree only if the rotation is the reverse of that of the views" err ||
 	fail "recon of views of another scan says: $(cat err)"
+"$tomos" center cone.npy --quantity integrals --views-file found.json --flip columns >out 2>&1
+grep -q "reverse of what the scanner's file, --reverse or --views-file says" out ||
+	fail "center with views of another scan says: $(cat out)"
+"$tomos" recon cone.npy --quantity integrals --views-file found.json --flip columns --direction given -o mirrored.h5 --overwrite \
+	-q 2>err
+[ ! -s err ] || fail "recon compares views whose direction is given: $(cat err)"
+"$tomos" recon cone.npy --quantity integrals --views-file found.json --flip columns --direction auto -o mirrored.h5 --overwrite >out
+grep -q "direction opposite to the angles" out || fail "recon --direction auto of views says: $(cat out)"
+"$tomos" center scan180.h5 --save straight.json -q >out
+rejected "direction has no effect: the rays are parallel" 2 recon scan180.h5 --views-file straight.json --direction given -o no.h5
 "$tomos" recon simulated.h5 -o true.h5 -q
 "$tomos" compare true.h5 fitted.h5 --max 0.1 -q || fail "the fitted views give another volume"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --sweep 49:52:1 --sheet cone.png -q >out

@@ -139,6 +139,29 @@ static void test_empty_midplane(void **state)
 	}
 }
 
+/* Of numbers that are the same everywhere, rounding is no axis. */
+static void test_constant(void **state)
+{
+	enum { SOME = 130, HIGH = 3, WIDE = 301 };
+	static float data[SOME * HIGH * WIDE];
+	const tomos_array array = tomos_array_of(data, SOME, HIGH, WIDE);
+	const double distances[2] = {150, 200};
+	tomos_scan_options o = tomos_scan_defaults();
+	tomos_geometry *scan;
+	tomos_pose pose = {.bytes = sizeof pose};
+	(void)state;
+	o.geometry = "cone";
+	o.views = SOME, o.rows = HIGH, o.columns = WIDE;
+	o.source_axis = &distances[0], o.source_axis_count = 1;
+	o.source_detector = &distances[1], o.source_detector_count = 1;
+	OK(tomos_geometry_make(&scan, &o));
+	for (int i = 0; i < SOME * HIGH * WIDE; i++)
+		data[i] = 1;
+	REJECTED(tomos_pose_find(&pose, NULL, NULL, &array, scan, NULL, NULL), TOMOS_BAD_VALUE,
+		"measured from both sides");
+	tomos_geometry_free(scan);
+}
+
 /* Contradictions that interpolation alone can make are no doubt, nor are values as given. */
 static void test_words(void **state)
 {
@@ -170,5 +193,5 @@ static void test_words(void **state)
 
 #define TESTS(T) \
 	T(test_few_views), T(test_dead_columns), T(test_other_range), T(test_empty_midplane), \
-		T(test_words)
+		T(test_constant), T(test_words)
 TEST_MAIN(TESTS, NULL, NULL)

@@ -108,6 +108,13 @@ static void views_of_nan_are_bad(void **state)
 	w.prep.quantity = "integrals";
 	says(run_scan(&w, "nan.h5"), "1 view has no finite value: 30 (");
 	assert_int_equal(w.report.prep.views, 1);
+	for (int64_t i = 20 * ROWS * COLUMNS; i < COUNT_ALL; i++) /* most of them */
+		counts[i] = NAN;
+	put_counts("nan.h5");
+	work_init(&w, "nan.npy");
+	w.prep.quantity = "integrals";
+	says(run_scan(&w, "nan.h5"), "70 views have no finite value: 20,21,22,23,24,25,26,27 and ");
+	assert_int_equal(w.report.prep.views, 70);
 }
 
 /* A plate wider than the detector: the more of it a view looks through, the darker it is. */
@@ -161,22 +168,27 @@ static void flats_that_do_not_fit(void **state)
 	says_no(run_scan(&w, "dim.h5"), "air transmits");
 }
 
+/* Multiplies counts by 1 + noise. */
+static void add_noise(float deviation, uint64_t random)
+{
+	for (int64_t i = 0; i < COUNT_ALL; i++) {
+		float sum = 0; /* of twelve numbers of variance 1/12 */
+		for (int k = 0; k < 12; k++) {
+			random = random * 6364136223846793005u + 1442695040888963407u;
+			sum += (float)(random >> 40) / (float)(1 << 24) - 0.5F;
+		}
+		counts[i] *= 1 + deviation * sum;
+	}
+}
+
 /* One per cent of noise, in air two per cent too dark, and in air that fits. */
 static void noise_does_not_hide_flats(void **state)
 {
 	Work w;
 	(void)state;
 	for (int fits = 0; fits < 2; fits++) {
-		uint64_t random = 1;
 		write_counts("noisy.h5", fits ? 1 : 0.98F, -1);
-		for (int64_t i = 0; i < COUNT_ALL; i++) {
-			float sum = 0; /* of twelve numbers of variance 1/12 */
-			for (int k = 0; k < 12; k++) {
-				random = random * 6364136223846793005u + 1442695040888963407u;
-				sum += (float)(random >> 40) / (float)(1 << 24) - 0.5F;
-			}
-			counts[i] *= 1 + 0.01F * sum;
-		}
+		add_noise(0.01F, 1);
 		put_counts("noisy.h5");
 		work_init(&w, "noisy.npy");
 		const char *said = run_scan(&w, "noisy.h5");
@@ -184,6 +196,24 @@ static void noise_does_not_hide_flats(void **state)
 			says_no(said, "air transmits");
 		else
 			says(said, "air transmits 0.98 instead of 1");
+	}
+}
+
+/* Of an offset detector only one side has to see air, and its mean is noise as well. */
+static void noise_is_no_wrong_flat(void **state)
+{
+	double axis = 8;
+	Work w;
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		write_counts("noisy.h5", 1, -1);
+		add_noise(0.06F, seed);
+		put_counts("noisy.h5");
+		work_init(&w, "noisy.npy");
+		w.scan.arc = 2 * M_PI;
+		w.scan.replace_angles = 1;
+		w.scan.axis = &axis;
+		says_no(run_scan(&w, "noisy.h5"), "air transmits");
 	}
 }
 
@@ -393,7 +423,7 @@ static void short_arcs_are_degrees(void **state)
 
 #define TESTS(T) \
 	T(black_views_are_bad), T(views_of_nan_are_bad), T(other_views_stay), \
-		T(flats_that_do_not_fit), T(noise_does_not_hide_flats), \
+		T(flats_that_do_not_fit), T(noise_does_not_hide_flats), T(noise_is_no_wrong_flat), \
 		T(wide_objects_with_a_bad_view), T(numbers_that_are_no_integrals), \
 		T(numbers_of_another_type), T(mixtures_are_not_corrected), \
 		T(cylinders_are_no_frames), T(single_pixels_are_dead), T(noise_is_no_object), \

@@ -120,6 +120,14 @@ static void test_phoenix_advice(void **state)
 		    "the option 'source-detector' 500mm, the option 'pixel' 0.5mm, the option "
 		    "'pixel-height' 0.5mm, the option 'i0' 50000, the option 'flip' rows and the "
 		    "option 'arc' 358");
+	char far[400];
+	size_t length =
+		(size_t)snprintf(far, sizeof far, "%s", at("")); /* the same, in a long path */
+	while (length < 240)
+		length += (size_t)snprintf(far + length, sizeof far - length, "./");
+	snprintf(far + length, sizeof far - length, "gear.pca");
+	assert_int_not_equal(tomos_scan_open(&scan, far, NULL), TOMOS_OK);
+	assert_says("the option 'arc' 358");
 	assert_typed(at("gear_*.tif"), lab.detector[0] / 0.5);
 	assert_int_equal(remove(at("gear_0090.tif")), 0);
 	assert_int_not_equal(tomos_scan_open(&scan, at("gear.pca"), NULL), TOMOS_OK);

@@ -229,7 +229,7 @@ static tomos_status find_pattern(char **pattern, const tomos_scan *scan, const c
 /* How to read the first `count` views where the last ones are missing; renamed: they have the name
  * of the scanner's file, which a copy has not. */
 static void say_fewer(char *text, size_t size, const tomos_scan *scan, int64_t count,
-	const char *names, const char *ending, bool renamed, const TypedScan *t)
+	const char *prefix, const char *ending, bool renamed, const TypedScan *t)
 {
 	char white[64] = "";
 	if (!t) {
@@ -242,10 +242,11 @@ static void say_fewer(char *text, size_t size, const tomos_scan *scan, int64_t c
 	if (t->white > 0)
 		snprintf(white, sizeof white, ", the option 'i0' %.10g", t->white);
 	snprintf(text, size,
-		"read '%.300s*%.6s' with the option 'geometry' cone, the option 'source-axis' "
-		"%gmm, the option 'source-detector' %gmm, the option 'pixel' %gmm, the option "
-		"'pixel-height' %gmm%s, the option 'flip' rows and the option 'arc' %.6g",
-		names, ending, t->source_axis, t->source_detector, t->pixel[0], t->pixel[1], white,
+		"in its folder, read '%.250s*%.6s' with the option 'geometry' cone, the option "
+		"'source-axis' %gmm, the option 'source-detector' %gmm, the option 'pixel' %gmm, "
+		"the option 'pixel-height' %gmm%s, the option 'flip' rows and the option 'arc' "
+		"%.6g",
+		prefix, ending, t->source_axis, t->source_detector, t->pixel[0], t->pixel[1], white,
 		t->step * (double)count);
 }
 
@@ -264,7 +265,7 @@ static tomos_status too_few(const tomos_scan *scan, int64_t views, const char *f
 			"with the option 'bad-views', lets the others be used",
 			(long long)number, after);
 	else {
-		say_fewer(fewer, sizeof fewer, scan, set->count, names, ending, renamed, typed);
+		say_fewer(fewer, sizeof fewer, scan, set->count, prefix, ending, renamed, typed);
 		snprintf(which, sizeof which,
 			"; the first or the last ones are missing; if the last: %s", fewer);
 	}
