@@ -351,6 +351,29 @@ template <class Sums> static void take_memory(int fixed, TileSize *size)
 	size->rows = min(size->rows, most_rows<Sums>(fixed, 1, size));
 }
 
+/* A kind of sums as an argument. */
+template <class Sums_> struct SumsOf {
+	typedef Sums_ Sums;
+};
+
+/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or more of
+ * longer columns would be outside the box. fixed: see most_rows. has(SumsOf, blocks): sets the size
+ * of tiles; whether there is memory for them in this number of blocks per SM. */
+template <class Four, class Two, class One, class Large, class Has>
+static void choose_tiles(const ProjectRequest *what, int fixed, TileSize *size, const Has &has)
+{
+	const int64_t n = what->box.high[2] - what->box.low[2];
+	const bool few = 4 * whole_columns<One>(n) > 5 * whole_columns<Large>(n);
+	const auto has_some = [&](auto sums) { return has(sums, 2) || has(sums, 1); };
+	if (choose_images(
+		    what, size, [&] { return has_some(SumsOf<Four>()); },
+		    [&] { return has_some(SumsOf<Two>()); }))
+		return;
+	if ((few || !has(SumsOf<One>(), 2)) && !has(SumsOf<Large>(), 3) && !has(SumsOf<Large>(), 2))
+		take_memory<Large>(fixed, size);
+	forget_images(size);
+}
+
 /* Views between two barriers: two where this leaves enough memory for other blocks. */
 template <class Sums> static int together_of(const TileSize *size)
 {

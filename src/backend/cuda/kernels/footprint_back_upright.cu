@@ -178,33 +178,15 @@ template <class Mine> static bool has_tiles(const ProjectRequest *what, int bloc
 	return share_memory<Mine>(NEAR_BYTES, blocks, size);
 }
 
-template <class Mine> static bool has_some(const ProjectRequest *what, TileSize *size)
-{
-	return has_tiles<Mine>(what, 2, size) || has_tiles<Mine>(what, 1, size);
-}
-
-/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or more of
- * longer columns would be outside the box. */
-static void choose_tiles(const ProjectRequest *what, TileSize *size)
-{
-	const int64_t n = what->box.high[2] - what->box.low[2];
-	const bool few = 4 * whole_columns<One>(n) > 5 * whole_columns<Large>(n);
-	if (choose_images(
-		    what, size, [&] { return has_some<Four>(what, size); },
-		    [&] { return has_some<Two>(what, size); }))
-		return;
-	if ((few || !has_tiles<One>(what, 2, size)) && !has_tiles<Large>(what, 3, size) &&
-		!has_tiles<Large>(what, 2, size))
-		take_memory<Large>(NEAR_BYTES, size);
-	forget_images(size);
-}
-
 static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	if (what->plan->model.columns * what->plan->model.rows > 1 << 28 ||
 		!footprint_upright(what))
 		return false;
-	choose_tiles(what, notes_of<TileSize>(notes));
+	TileSize *size = notes_of<TileSize>(notes);
+	choose_tiles<Four, Two, One, Large>(what, NEAR_BYTES, size, [&](auto sums, int blocks) {
+		return has_tiles<typename decltype(sums)::Sums>(what, blocks, size);
+	});
 	return true;
 }
 
