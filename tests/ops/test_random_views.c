@@ -1,6 +1,7 @@
 /* Views at random: sources near, far and among the voxels, detectors rotated about any axis, voxels
- * of 0.3 to 4 pixels, grids of one slice and of one voxel, rays that miss. At every instruction
- * set, optimised kernels agree with the reference kernels, and back projection is the adjoint. */
+ * of 0.3 to 4 pixels, grids of one slice, of one voxel and of 130 in a line, rays that miss. At
+ * every instruction set, optimised kernels agree with the reference kernels, and back projection is
+ * the adjoint. */
 #include "ops/cases.h"
 
 enum { SCANS = 200 };
@@ -84,6 +85,9 @@ static Case random_scan(int number)
 		c.grid.n[a] = case_random(&c) < 0.15 ? 1 : case_integer(&c, 3, a == 2 ? 24 : 40);
 		if (number % 5 == 1) /* some kernels are for tall grids */
 			c.grid.n[a] = case_integer(&c, a == 2 ? 32 : 3, a == 2 ? 48 : 16);
+		if (number % 5 == 3) /* others divide long ones */
+			c.grid.n[a] = case_integer(
+				&c, number % 3 == a ? 65 : 3, number % 3 == a ? 130 : 16);
 		c.grid.step[a] = case_between(&c, 0.7, 1.4);
 		c.grid.first[a] = -0.5 * (double)(c.grid.n[a] - 1) * c.grid.step[a];
 		size = fmax(size, (double)c.grid.n[a]);

@@ -107,12 +107,15 @@ static inline void extend(double a, double b, double range[2])
 		range[1] = root;
 }
 
-/* Extends a range by the columns whose rays are at most `high` along axes[i + 1] in plane k (sign
- * 1), or at least -1 (sign -1). All these conditions are linear in the column. */
+/* Extends a range by the columns whose rays are at most n[i] along axes[i] in plane k (sign 1), or
+ * at least -1 (sign -1). All these conditions are linear in the column. Rays just there have no
+ * weight, but derivatives (ray_pose.h): rounding must not leave them out. */
 static inline void extend_side(
 	const RayPart *part, const RayRow *r, int i, int sign, double k, double range[2])
 {
-	double bound = sign > 0 ? (double)part->n[i] : -1, to = bound - r->source[i];
+	const double slack = 1e-6;
+	double bound = sign > 0 ? (double)part->n[i] + slack : -1 - slack,
+	       to = bound - r->source[i];
 	double ahead = k - r->source[0], d0 = r->first[0] - r->source[0];
 	double di = r->first[i] - r->source[i], turn = sign * r->side;
 	if (!r->point) {

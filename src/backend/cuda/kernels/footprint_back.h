@@ -91,66 +91,23 @@ static __device__ __forceinline__ int2 place_of(int thread)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* The sums of a thread, N voxels, in registers. */
-template <class Pixel_, int N> struct RegisterSums {
-	typedef Pixel_ Pixel;
-	static constexpr int COUNT = N;
-	static constexpr int BYTES = 0; /* of a block in shared memory */
-	Pixel value[N];
-
-	__device__ __forceinline__ explicit RegisterSums(void *)
-	{
-	}
-
-	__device__ __forceinline__ Pixel &at(int k)
-	{
-		return value[k];
-	}
-
-	/* Moves the sums by M, the first ones to the end: loops over them that are not unrolled
-	 * take the first M. */
-	template <int M> __device__ __forceinline__ void rotate()
-	{
-		rotate_values<N, M>(value);
-	}
-};
-
-/* In shared memory: loops over voxels need not be unrolled and fit into the instruction cache, and
- * there are registers for three blocks per SM. */
-template <int N> struct SharedSums {
-	typedef float Pixel;
-	static constexpr int COUNT = N;
-	static constexpr int BYTES = N * (int)THREADS * (int)sizeof(float);
-	float *first;
-
-	__device__ __forceinline__ explicit SharedSums(void *memory)
-	    : first((float *)memory + threadIdx.x)
-	{
-	}
-
-	__device__ __forceinline__ float &at(int k)
-	{
-		return first[k * (int)THREADS];
-	}
-};
-
 /* Row pitches of tiles: neighbouring rows are half of the banks apart. Those of one view and few
  * voxels of a thread are for voxels that appear large. */
 template <class Sums>
-constexpr int NARROW = PARTS<typename Sums::Pixel> == 4   ? 36
-		       : PARTS<typename Sums::Pixel> == 2 ? 40
+constexpr int NARROW = PARTS<typename Sums::Value> == 4   ? 36
+		       : PARTS<typename Sums::Value> == 2 ? 40
 		       : Sums::COUNT > 8                  ? 48
 							  : 112;
 template <class Sums>
-constexpr int WIDE = PARTS<typename Sums::Pixel> == 4   ? 68
-		     : PARTS<typename Sums::Pixel> == 2 ? 72
+constexpr int WIDE = PARTS<typename Sums::Value> == 4   ? 68
+		     : PARTS<typename Sums::Value> == 2 ? 72
 		     : Sums::COUNT > 8                  ? 112
 							: 176;
 
 /* Calls visit(k, sum) for `count` sums, in a loop that is not unrolled. */
 template <class Pixel, int N, class Visit>
 static __device__ __forceinline__ void sums_each(
-	RegisterSums<Pixel, N> &sum, int count, const Visit &visit)
+	RegisterValues<Pixel, N> &sum, int count, const Visit &visit)
 {
 #pragma unroll 1
 	for (int k = 0; k < N; k++) {
@@ -161,7 +118,8 @@ static __device__ __forceinline__ void sums_each(
 }
 
 template <int N, class Visit>
-static __device__ __forceinline__ void sums_each(SharedSums<N> &sum, int count, const Visit &visit)
+static __device__ __forceinline__ void sums_each(
+	SharedValues<N> &sum, int count, const Visit &visit)
 {
 #pragma unroll 1
 	for (int k = 0; k < min(N, count); k++)
@@ -205,7 +163,7 @@ template <class Sums>
 static __device__ __forceinline__ void write_sums(
 	const Footprints &s, int x, int y, int z0, Sums &sum)
 {
-	typedef typename Sums::Pixel Pixel;
+	typedef typename Sums::Value Pixel;
 	const int images = images_of(s, PARTS<Pixel>, x, y);
 	const int64_t slice = (int64_t)s.n[0] * s.n[1];
 #pragma unroll
@@ -274,7 +232,7 @@ template <class Sums, int PITCH, class Near, class Visit>
 static __device__ __forceinline__ void back_block(
 	const Footprints &s, Near *near, const Visit &visit)
 {
-	typedef typename Sums::Pixel Pixel;
+	typedef typename Sums::Value Pixel;
 	constexpr int N = Sums::COUNT;
 	extern __shared__ float4 tile_memory[];
 	const int first[3] = {(int)blockIdx.x * SIDE, (int)blockIdx.y * SIDE, (int)blockIdx.z * N};
@@ -309,7 +267,7 @@ typedef void (*BackKernel)(const Footprints s);
 /* Whether narrow tiles are enough, for all blocks or, where voxels appear large, nearly all. */
 template <class Sums> static bool is_narrow(const TileSize *size)
 {
-	return (PARTS<typename Sums::Pixel> == 1 && Sums::COUNT <= 8
+	return (PARTS<typename Sums::Value> == 1 && Sums::COUNT <= 8
 			       ? size->usual[0]
 			       : size->columns) <= NARROW<Sums>;
 }
@@ -318,7 +276,7 @@ template <class Sums> static bool is_narrow(const TileSize *size)
 template <class Sums> static int row_bytes(const TileSize *size)
 {
 	return 2 * (is_narrow<Sums>(size) ? NARROW<Sums> : WIDE<Sums>)*(int)sizeof(
-			   typename Sums::Pixel);
+			   typename Sums::Value);
 }
 
 template <class Sums> static int tile_bytes(const TileSize *size)
@@ -349,6 +307,29 @@ template <class Sums> static bool share_memory(int fixed, int blocks, TileSize *
 template <class Sums> static void take_memory(int fixed, TileSize *size)
 {
 	size->rows = min(size->rows, most_rows<Sums>(fixed, 1, size));
+}
+
+/* A kind of sums as an argument. */
+template <class Sums_> struct SumsOf {
+	typedef Sums_ Sums;
+};
+
+/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or more of
+ * longer columns would be outside the box. fixed: see most_rows. has(SumsOf, blocks): sets the size
+ * of tiles; whether there is memory for them in this number of blocks per SM. */
+template <class Four, class Two, class One, class Large, class Has>
+static void choose_tiles(const ProjectRequest *what, int fixed, TileSize *size, const Has &has)
+{
+	const int64_t n = what->box.high[2] - what->box.low[2];
+	const bool few = 4 * whole_columns<One>(n) > 5 * whole_columns<Large>(n);
+	const auto has_some = [&](auto sums) { return has(sums, 2) || has(sums, 1); };
+	if (choose_images(
+		    what, size, [&] { return has_some(SumsOf<Four>()); },
+		    [&] { return has_some(SumsOf<Two>()); }))
+		return;
+	if ((few || !has(SumsOf<One>(), 2)) && !has(SumsOf<Large>(), 3) && !has(SumsOf<Large>(), 2))
+		take_memory<Large>(fixed, size);
+	forget_images(size);
 }
 
 /* Views between two barriers: two where this leaves enough memory for other blocks. */
@@ -385,7 +366,7 @@ template <class Sums, class Kernel>
 static tomos_status run_footprints(tomos_backend *backend, const ProjectRequest *what,
 	const TileSize *size, const CudaEpilogue *epilogue, Kernel kernel)
 {
-	typedef typename Sums::Pixel Pixel;
+	typedef typename Sums::Value Pixel;
 	const Plan *plan = what->plan;
 	const CudaPlan *kept;
 	VoxelUpdate update;

@@ -9,21 +9,21 @@
 
 /* Voxels of a thread: of four views or two, which have no memory beside their tiles; of one; of one
  * if voxels appear large. */
-typedef RegisterSums<float4, 8> Four;
-typedef RegisterSums<float2, 8> Two;
-typedef SharedSums<16> One;
-typedef SharedSums<8> Large;
+typedef RegisterValues<float4, 8> Four;
+typedef RegisterValues<float2, 8> Two;
+typedef SharedValues<16> One;
+typedef SharedValues<8> Large;
 
 /* Those whose instructions follow each other: more are too long for the instruction cache. */
-template <class Mine> constexpr int UNROLLED = PARTS<typename Mine::Pixel> != 1 ? Mine::COUNT : 4;
+template <class Mine> constexpr int UNROLLED = PARTS<typename Mine::Value> != 1 ? Mine::COUNT : 4;
 
 /* ---- voxels ---------------------------------------------------------------------------------- */
 
 template <class Mine, int PITCH, bool RAYS, int NC, int NR, bool ACROSS, bool ALONG>
 static __device__ __forceinline__ void visit_column(
-	const Footprints &s, const Column &c, const typename Mine::Pixel *tile, Mine &sum)
+	const Footprints &s, const Column &c, const typename Mine::Value *tile, Mine &sum)
 {
-	typedef typename Mine::Pixel Pixel;
+	typedef typename Mine::Value Pixel;
 	constexpr int UNROLL = UNROLLED<Mine>;
 #pragma unroll UNROLL
 	for (int k = 0; k < Mine::COUNT; k++)
@@ -77,9 +77,9 @@ static __device__ __forceinline__ void add_window(Pixel &sum, const Pixel (*pixe
  * pixels moves by a row per voxel; row r of the first voxel's window is number r % NR. */
 template <class Mine, int PITCH, bool RAYS, int N, int NC, int NR, bool EITHER>
 static __device__ __forceinline__ void add_span(const Footprints &s, const Column &c,
-	const typename Mine::Pixel *tile, float first, int to, Mine &sum)
+	const typename Mine::Value *tile, float first, int to, Mine &sum)
 {
-	typedef typename Mine::Pixel Pixel;
+	typedef typename Mine::Value Pixel;
 	const Pixel *at;
 	Pixel pixel[NR][NC];
 	const auto load = [&](int r) {
@@ -103,12 +103,12 @@ static __device__ __forceinline__ void add_span(const Footprints &s, const Colum
 
 template <class Mine, int PITCH, bool RAYS, int N, int NC, int NR, bool EITHER>
 static __device__ __forceinline__ void visit_spans(
-	const Footprints &s, const Column &c, const typename Mine::Pixel *tile, Mine &sum)
+	const Footprints &s, const Column &c, const typename Mine::Value *tile, Mine &sum)
 {
 	/* Unrolled, this would not fit into the instruction cache. */
 #pragma unroll 1
 	for (int first = 0; first < Mine::COUNT; first += N) {
-		if constexpr (PARTS<typename Mine::Pixel> != 1) {
+		if constexpr (PARTS<typename Mine::Value> != 1) {
 			add_span<Mine, PITCH, RAYS, N, NC, NR, EITHER>(
 				s, c, tile, (float)first, 0, sum);
 			sum.template rotate<N>();
@@ -122,11 +122,11 @@ static __device__ __forceinline__ void visit_spans(
 /* Footprints of any size. */
 template <class Mine, int PITCH, bool RAYS>
 static __device__ __forceinline__ void visit_loop(const Footprints &s, const Near &near,
-	const Column &c, const typename Mine::Pixel *tile, int count, Mine &sum)
+	const Column &c, const typename Mine::Value *tile, int count, Mine &sum)
 {
 	const int2 high = make_int2(near.columns - (int)GROUP, near.rows - 1);
-	sums_each(sum, count, [&](int k, typename Mine::Pixel &to) {
-		typename Mine::Pixel all = {};
+	sums_each(sum, count, [&](int k, typename Mine::Value &to) {
+		typename Mine::Value all = {};
 		voxel_loop<RAYS>(s, c, (float)k, make_int2(0, 0), high,
 			[&](int row, int column, const float *a, float share) {
 				add_group(all, tile + (row * PITCH + column), a, share);
@@ -146,9 +146,9 @@ static __device__ __noinline__ void add_direct(const Footprints &s, const Near &
 
 template <class Mine, bool RAYS>
 static __device__ __forceinline__ void visit_direct(const Footprints &s, const Near &near,
-	const Column &c, const typename Mine::Pixel *image, int count, Mine &sum)
+	const Column &c, const typename Mine::Value *image, int count, Mine &sum)
 {
-	typedef typename Mine::Pixel Pixel;
+	typedef typename Mine::Value Pixel;
 #pragma unroll
 	for (int k = 0; k < Mine::COUNT; k++) {
 		Pixel here = sum.at(k);
@@ -161,7 +161,7 @@ static __device__ __forceinline__ void visit_direct(const Footprints &s, const N
 /* The kind is the same for all threads of a block. */
 template <class Mine, int PITCH, bool RAYS>
 static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near,
-	const typename Mine::Pixel *tile, const typename Mine::Pixel *image, float dx, float dy,
+	const typename Mine::Value *tile, const typename Mine::Value *image, float dx, float dy,
 	int count, Mine &sum)
 {
 	if (near.kind == UNSEEN)
@@ -193,10 +193,10 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 /* ---- a whole request ------------------------------------------------------------------------- */
 
 template <class Mine, int PITCH, bool RAYS>
-static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Pixel> != 1 ? 2 : 3)
+static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Value> != 1 ? 2 : 3)
 	footprint_back(const __grid_constant__ Footprints s)
 {
-	typedef typename Mine::Pixel Pixel;
+	typedef typename Mine::Value Pixel;
 	__shared__ Near near[VIEWS];
 	back_block<Mine, PITCH>(s, near,
 		[&](const Near &v, const Pixel *tile, const Pixel *image, float dx, float dy,
@@ -217,32 +217,14 @@ template <class Mine> static bool has_tiles(const ProjectRequest *what, int bloc
 	return share_memory<Mine>(NEAR_BYTES, blocks, size);
 }
 
-template <class Mine> static bool has_some(const ProjectRequest *what, TileSize *size)
-{
-	return has_tiles<Mine>(what, 2, size) || has_tiles<Mine>(what, 1, size);
-}
-
-/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or more of
- * longer columns would be outside the box. */
-static void choose_tiles(const ProjectRequest *what, TileSize *size)
-{
-	const int64_t n = what->box.high[2] - what->box.low[2];
-	const bool few = 4 * whole_columns<One>(n) > 5 * whole_columns<Large>(n);
-	if (choose_images(
-		    what, size, [&] { return has_some<Four>(what, size); },
-		    [&] { return has_some<Two>(what, size); }))
-		return;
-	if ((few || !has_tiles<One>(what, 2, size)) && !has_tiles<Large>(what, 3, size) &&
-		!has_tiles<Large>(what, 2, size))
-		take_memory<Large>(NEAR_BYTES, size);
-	forget_images(size);
-}
-
 static bool any_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	if (!tilted_applies(what))
 		return false;
-	choose_tiles(what, notes_of<TileSize>(notes));
+	TileSize *size = notes_of<TileSize>(notes);
+	choose_tiles<Four, Two, One, Large>(what, NEAR_BYTES, size, [&](auto sums, int blocks) {
+		return has_tiles<typename decltype(sums)::Sums>(what, blocks, size);
+	});
 	return true;
 }
 

@@ -10,10 +10,10 @@
 #include "backend/cuda/kernels/footprint_upright.h"
 
 /* Voxels of a thread: of four views; of two; of one; of one if voxels appear large. */
-typedef RegisterSums<float4, 8> Four;
-typedef RegisterSums<float2, 16> Two;
-typedef RegisterSums<float, 32> One;
-typedef RegisterSums<float, 8> Large;
+typedef RegisterValues<float4, 8> Four;
+typedef RegisterValues<float2, 16> Two;
+typedef RegisterValues<float, 32> One;
+typedef RegisterValues<float, 8> Large;
 
 /* ---- a column of voxels ---------------------------------------------------------------------- */
 
@@ -76,9 +76,9 @@ static __device__ __forceinline__ Pixel difference(const Pixel &, const Pixel &)
 
 template <class B, bool RAYS, int PITCH, class Mine>
 static __device__ __forceinline__ void visit_span(const Footprints &s, const Near &near,
-	const Foot &foot, const typename Mine::Pixel *tile, int first, Mine &sum)
+	const Foot &foot, const typename Mine::Value *tile, int first, Mine &sum)
 {
-	typedef typename Mine::Pixel Pixel;
+	typedef typename Mine::Value Pixel;
 	const Span span = span_of<B>(foot, first);
 	Pixel line[B::SAMPLES], step[B::SAMPLES];
 	add_columns<B::SAMPLES, PITCH>(
@@ -99,11 +99,11 @@ static __device__ __forceinline__ void visit_span(const Footprints &s, const Nea
 /* Footprints of any size. */
 template <bool RAYS, int PITCH, class Mine>
 static __device__ __forceinline__ void visit_loop(const Footprints &s, const Near &near,
-	const Foot &foot, const typename Mine::Pixel *tile, int count, Mine &sum)
+	const Foot &foot, const typename Mine::Value *tile, int count, Mine &sum)
 {
 	const int end = near.rows - 1;
 	visit_columns(near, foot, [&](int column, const float *a) {
-		sums_each(sum, count, [&](int k, typename Mine::Pixel &to) {
+		sums_each(sum, count, [&](int k, typename Mine::Value &to) {
 			const float weight = far_weight<RAYS>(s, near, foot, k);
 			visit_rows(near, foot, k, 0, end, [&](int r, float share) {
 				add_group(to, tile + (r * PITCH + column), a, weight * share);
@@ -123,11 +123,11 @@ static __device__ __noinline__ void add_direct(const Footprints &s, const Near &
 
 template <bool RAYS, class Mine>
 static __device__ __forceinline__ void visit_direct(const Footprints &s, const Near &near,
-	const Foot &foot, const typename Mine::Pixel *image, Mine &sum)
+	const Foot &foot, const typename Mine::Value *image, Mine &sum)
 {
 #pragma unroll
 	for (int k = 0; k < Mine::COUNT; k++) {
-		typename Mine::Pixel here = sum.at(k);
+		typename Mine::Value here = sum.at(k);
 		add_direct(s, near, foot, image, k, far_weight<RAYS>(s, near, foot, k), &here);
 		sum.at(k) = here;
 	}
@@ -136,7 +136,7 @@ static __device__ __forceinline__ void visit_direct(const Footprints &s, const N
 /* The kind is the same for all threads of a block. */
 template <bool RAYS, int PITCH, class Mine>
 static __device__ __forceinline__ void visit_view(const Footprints &s, const Near &near,
-	const typename Mine::Pixel *tile, const typename Mine::Pixel *image, float dx, float dy,
+	const typename Mine::Value *tile, const typename Mine::Value *image, float dx, float dy,
 	int count, Mine &sum)
 {
 	if (near.kind == UNSEEN)
@@ -147,7 +147,7 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 	if (near.kind == LOOP)
 		visit_loop<RAYS, PITCH>(s, near, foot, tile, count, sum);
 	boundary_visit(near.kind, [&](auto boundaries) {
-		typedef Short<decltype(boundaries), typename Mine::Pixel> B;
+		typedef Short<decltype(boundaries), typename Mine::Value> B;
 #pragma unroll
 		for (int first = 0; first < Mine::COUNT; first += B::N)
 			visit_span<B, RAYS, PITCH>(s, near, foot, tile, first, sum);
@@ -156,10 +156,10 @@ static __device__ __forceinline__ void visit_view(const Footprints &s, const Nea
 
 template <class Mine, int PITCH, bool RAYS>
 static __global__ void __launch_bounds__(
-	THREADS, Mine::COUNT *PARTS<typename Mine::Pixel> > 8 ? 2 : 3)
+	THREADS, Mine::COUNT *PARTS<typename Mine::Value> > 8 ? 2 : 3)
 	footprint_back(const __grid_constant__ Footprints s)
 {
-	typedef typename Mine::Pixel Pixel;
+	typedef typename Mine::Value Pixel;
 	__shared__ Near near[VIEWS];
 	back_block<Mine, PITCH>(s, near,
 		[&](const Near &v, const Pixel *tile, const Pixel *image, float dx, float dy,
@@ -178,33 +178,15 @@ template <class Mine> static bool has_tiles(const ProjectRequest *what, int bloc
 	return share_memory<Mine>(NEAR_BYTES, blocks, size);
 }
 
-template <class Mine> static bool has_some(const ProjectRequest *what, TileSize *size)
-{
-	return has_tiles<Mine>(what, 2, size) || has_tiles<Mine>(what, 1, size);
-}
-
-/* Tiles of four views, of two or of one; of fewer voxels, where these appear large or more of
- * longer columns would be outside the box. */
-static void choose_tiles(const ProjectRequest *what, TileSize *size)
-{
-	const int64_t n = what->box.high[2] - what->box.low[2];
-	const bool few = 4 * whole_columns<One>(n) > 5 * whole_columns<Large>(n);
-	if (choose_images(
-		    what, size, [&] { return has_some<Four>(what, size); },
-		    [&] { return has_some<Two>(what, size); }))
-		return;
-	if ((few || !has_tiles<One>(what, 2, size)) && !has_tiles<Large>(what, 3, size) &&
-		!has_tiles<Large>(what, 2, size))
-		take_memory<Large>(NEAR_BYTES, size);
-	forget_images(size);
-}
-
 static bool upright_applies(const ProjectRequest *what, CudaNotes *notes)
 {
 	if (what->plan->model.columns * what->plan->model.rows > 1 << 28 ||
 		!footprint_upright(what))
 		return false;
-	choose_tiles(what, notes_of<TileSize>(notes));
+	TileSize *size = notes_of<TileSize>(notes);
+	choose_tiles<Four, Two, One, Large>(what, NEAR_BYTES, size, [&](auto sums, int blocks) {
+		return has_tiles<typename decltype(sums)::Sums>(what, blocks, size);
+	});
 	return true;
 }
 

@@ -211,6 +211,59 @@ static __device__ __forceinline__ void rotate_values(Value value[N])
 		value[k] = moved[k];
 }
 
+/* The voxels or sums of a thread, of several views or of one: N of them in registers. */
+template <class Value_, int N> struct RegisterValues {
+	typedef Value_ Value;
+	static constexpr int COUNT = N;
+	static constexpr int BYTES = 0; /* of a block in shared memory */
+	Value value[N];
+
+	__device__ __forceinline__ explicit RegisterValues(void *)
+	{
+	}
+
+	__device__ __forceinline__ Value &at(int k)
+	{
+		return value[k];
+	}
+
+	__device__ __forceinline__ const Value &at(int k) const
+	{
+		return value[k];
+	}
+
+	/* Moves the values by M, the first ones to the end: loops over them that are not unrolled
+	 * take the first M. */
+	template <int M> __device__ __forceinline__ void rotate()
+	{
+		rotate_values<N, M>(value);
+	}
+};
+
+/* Of one view, in shared memory: loops over them need not be unrolled and fit into the instruction
+ * cache, and there are registers for three blocks per SM. */
+template <int N> struct SharedValues {
+	typedef float Value;
+	static constexpr int COUNT = N;
+	static constexpr int BYTES = N * (int)THREADS * (int)sizeof(float);
+	float *first;
+
+	__device__ __forceinline__ explicit SharedValues(void *memory)
+	    : first((float *)memory + threadIdx.x)
+	{
+	}
+
+	__device__ __forceinline__ float &at(int k)
+	{
+		return first[k * (int)THREADS];
+	}
+
+	__device__ __forceinline__ float at(int k) const
+	{
+		return first[k * (int)THREADS];
+	}
+};
+
 /* Voxels of a block along its axis i after the first one, which is `first` of the grid. */
 static __device__ __forceinline__ double more_of(const Footprints &s, int i, double first)
 {

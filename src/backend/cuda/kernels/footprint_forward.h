@@ -231,26 +231,27 @@ static __device__ __forceinline__ void visit_views(
 			direct(near[i], s.sums + i * image);
 }
 
-/* A whole block, whose threads have COLUMN voxels each: calls set(view, first voxel of the block,
- * &near) for every view, visit(near, tile, dx, dy, voxels) and direct(near, image, line, dx, dy).
- */
-template <class Value, int COLUMN, class Near, class Set, class Visit, class Direct>
+/* A whole block, whose threads have the voxels of Mine each: calls set(view, first voxel of the
+ * block, &near) for every view, visit(near, tile, dx, dy, voxels) and direct(near, image, line, dx,
+ * dy). */
+template <class Mine, class Near, class Set, class Visit, class Direct>
 static __device__ __forceinline__ void visit_block(const Footprints &s, Near *near, int *tiles,
 	const Set &set, const Visit &visit, const Direct &direct)
 {
+	typedef typename Mine::Value Value;
 	const int a = s.axis[0], b = s.axis[1];
 	int first[3];
 	first[a] = blockIdx.x * LANES;
 	first[b] = blockIdx.y * WARPS;
-	first[s.axis[2]] = blockIdx.z * COLUMN;
+	first[s.axis[2]] = blockIdx.z * Mine::COUNT;
 	const Line line = line_of(s, first);
-	Voxels<Value, COLUMN> voxels(tiles + s.pool);
+	Mine voxels(tiles + s.pool);
 	bool some = false;
 #pragma unroll
 	for (int i = 0; i < PARTS<Value>; i++) {
 		const ImageLine image = image_of_line(s, line, i);
 #pragma unroll
-		for (int k = 0; k < COLUMN; k++) {
+		for (int k = 0; k < Mine::COUNT; k++) {
 			const float value = voxel_of(image, k);
 			((float *)&voxels.at(k))[i] = value;
 			some = some || value != 0;

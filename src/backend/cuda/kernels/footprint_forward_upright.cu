@@ -10,10 +10,10 @@
 #include "backend/cuda/kernels/footprint_upright.h"
 
 /* Voxels of a thread: of four views; of two; of one; of one if voxels appear large. */
-typedef Voxels<float4, 8> Four;
-typedef Voxels<float2, 16> Two;
-typedef Voxels<float, 16> One;
-typedef Voxels<float, 8> Large;
+typedef RegisterValues<float4, 8> Four;
+typedef RegisterValues<float2, 16> Two;
+typedef SharedValues<16> One;
+typedef SharedValues<8> Large;
 
 /* ---- a column of voxels ---------------------------------------------------------------------- */
 
@@ -267,7 +267,7 @@ static __global__ void __launch_bounds__(THREADS, PARTS<typename Mine::Value> !=
 	typedef typename Mine::Value Value;
 	extern __shared__ float4 memory[];
 	__shared__ Near near[VIEWS];
-	visit_block<Value, Mine::COUNT>(
+	visit_block<Mine>(
 		s, near, (int *)memory,
 		[&](int view, const int first[3], Near *to) { set_near(s, view, first, to); },
 		[&](const Near &v, int *tile, float dx, float dy, Mine &voxels) {

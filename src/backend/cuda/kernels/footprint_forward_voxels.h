@@ -58,67 +58,15 @@ static __device__ __forceinline__ float voxel_of(const ImageLine &line, int k)
 	return k < line.count && k != line.middle ? line.first[k * line.step] * line.scale : 0;
 }
 
-/* The voxels of a thread: COLUMN of several views, in registers. */
-template <class Value_, int COLUMN> struct Voxels {
-	typedef Value_ Value;
-	static constexpr int COUNT = COLUMN;
-	static constexpr int BYTES = 0; /* of a block in shared memory */
-	Value value[COLUMN];
-
-	__device__ __forceinline__ explicit Voxels(void *)
-	{
-	}
-
-	__device__ __forceinline__ Value &at(int k)
-	{
-		return value[k];
-	}
-
-	__device__ __forceinline__ const Value &at(int k) const
-	{
-		return value[k];
-	}
-
-	/* Moves the voxels by N, the first ones to the end: loops over them that are not unrolled
-	 * take the first N. */
-	template <int N> __device__ __forceinline__ void rotate()
-	{
-		rotate_values<COLUMN, N>(value);
-	}
-};
-
-/* Of one view, in shared memory. */
-template <int COLUMN> struct Voxels<float, COLUMN> {
-	typedef float Value;
-	static constexpr int COUNT = COLUMN;
-	static constexpr int BYTES = COLUMN * (int)THREADS * (int)sizeof(float);
-	float *first;
-
-	__device__ __forceinline__ explicit Voxels(void *memory)
-	    : first((float *)memory + threadIdx.x)
-	{
-	}
-
-	__device__ __forceinline__ float &at(int k)
-	{
-		return first[k * (int)THREADS];
-	}
-
-	__device__ __forceinline__ float at(int k) const
-	{
-		return first[k * (int)THREADS];
-	}
-};
-
 /* Calls visit(k, voxel) for those inside the box, in a loop that is not unrolled. */
-template <class Value, int COLUMN, class Visit>
+template <class Mine, class Visit>
 static __device__ __forceinline__ void voxels_each(
-	const Footprints &s, Voxels<Value, COLUMN> &voxels, const Visit &visit)
+	const Footprints &s, Mine &voxels, const Visit &visit)
 {
-	const int count = s.domain[s.axis[2]] - (int)blockIdx.z * COLUMN;
+	const int count = s.domain[s.axis[2]] - (int)blockIdx.z * Mine::COUNT;
 #pragma unroll 1
-	for (int k = 0; k < COLUMN; k++) {
-		if constexpr (PARTS<Value> != 1) {
+	for (int k = 0; k < Mine::COUNT; k++) {
+		if constexpr (PARTS<typename Mine::Value> != 1) {
 			if (k < count)
 				visit(k, voxels.at(0));
 			voxels.template rotate<1>();
