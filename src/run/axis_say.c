@@ -68,7 +68,7 @@ static tomos_status warn_doubt(tomos_prepared *p, const tomos_axis *axis)
 		list, p->scan->path, from, fmin(to, last), step);
 }
 
-static tomos_status warn_tilted(tomos_prepared *p)
+tomos_status axis_warn_tilted(tomos_prepared *p)
 {
 	return mem_printf(&p->warning,
 		"opposite rays agree far better with a detector that is rolled or "
@@ -84,7 +84,7 @@ tomos_status axis_say_found(tomos_prepared *p, int64_t row, int64_t rows, const 
 	TRY(warn_doubt(p, axis));
 	const char *word = p->warning ? "uncertain" : "certain";
 	if (axis->tilted && !p->warning)
-		TRY(warn_tilted(p));
+		TRY(axis_warn_tilted(p));
 	return mem_printf(&p->note,
 		"axis      column %.2f, found in rows %lld to %lld, %s%s (confidence %.2f)%s",
 		axis->column, (long long)(row * p->bin), (long long)((row + rows) * p->bin - 1),

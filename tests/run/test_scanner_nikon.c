@@ -223,6 +223,22 @@ static void test_elsewhere(void **state)
 	tomos_prepared_close(p);
 }
 
+/* So is a roll that rays contradict. */
+static void test_rolled(void **state)
+{
+	Lab lab = {.rows = LAB_ROWS};
+	(void)state;
+	put_scan(&(Case){.step = 2, .object = 0.1, .roll = 2});
+	tomos_prepared *p = open_towards("check");
+	assert_null(tomos_prepared_warning(p));
+	tomos_prepared_close(p);
+	put_xtekct(at("part.xtekct"), &(Case){.step = 2, .object = 0.1, .roll = -2}, &lab);
+	p = open_towards("check");
+	const char *warning = tomos_prepared_warning(p);
+	assert_true(warning && strstr(warning, "a detector that is rolled or swivelled"));
+	tomos_prepared_close(p);
+}
+
 typedef struct {
 	char text[4000];
 } Lines;
@@ -432,7 +448,7 @@ static void test_flip(void **state)
 
 #define TESTS(T) \
 	T(test_directions_and_offsets), T(test_axes), T(test_rejections), T(test_options), \
-		T(test_contradicted), T(test_reverse), T(test_elsewhere), T(test_no_effect), \
+		T(test_contradicted), T(test_reverse), T(test_elsewhere), T(test_rolled), T(test_no_effect), \
 		T(test_defaults_given), T(test_said), T(test_missing), T(test_latin), \
 		T(test_white), T(test_flats), T(test_flip)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)
