@@ -448,7 +448,7 @@ static void test_flip(void **state)
 
 #define TESTS(T) \
 	T(test_directions_and_offsets), T(test_axes), T(test_rejections), T(test_options), \
-		T(test_contradicted), T(test_reverse), T(test_elsewhere), T(test_rolled), T(test_no_effect), \
-		T(test_defaults_given), T(test_said), T(test_missing), T(test_latin), \
-		T(test_white), T(test_flats), T(test_flip)
+		T(test_contradicted), T(test_reverse), T(test_elsewhere), T(test_rolled), \
+		T(test_no_effect), T(test_defaults_given), T(test_said), T(test_missing), \
+		T(test_latin), T(test_white), T(test_flats), T(test_flip)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)
