@@ -331,6 +331,70 @@ static void test_white(void **state)
 	tomos_scan_close(scan);
 }
 
+/* A level that is none leaves the counts without an object to the options. */
+static void test_no_white(void **state)
+{
+	tomos_source_options source = tomos_source_defaults();
+	tomos_scan_info info = {.bytes = sizeof info};
+	tomos_scan *scan;
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	change(at("part.xtekct"), "WhiteLevel=60000", "WhiteLevel=0");
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), NULL));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_true(info.white == 0 && info.flats == 0);
+	assert_non_null(strstr(info.read, "WhiteLevel is 0 and is not used"));
+	tomos_scan_close(scan);
+	source.i0 = "60000";
+	tomos_prepared *p = lab_open(at("part.xtekct"), &source, NULL);
+	assert_projections(p, 1e-3);
+	tomos_prepared_close(p);
+}
+
+static void assert_noted(const char *words, bool noted)
+{
+	tomos_scan_info info = {.bytes = sizeof info};
+	tomos_scan *scan;
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), NULL));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_true((strstr(info.read, words) != NULL) == noted);
+	tomos_scan_close(scan);
+}
+
+/* The size of voxels that the file says shows distances and pixels that are wrong. */
+static void test_voxel(void **state)
+{
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	change(at("part.xtekct"), "Name=part", "Name=part\r\nVoxelSizeX=0.201");
+	assert_noted("VoxelSizeX", false);
+	change(at("part.xtekct"), "DetectorPixelSizeX=0.5", "DetectorPixelSizeX=1");
+	assert_noted("VoxelSizeX is 0.201 mm, and the distances and pixels make 0.4 mm", true);
+}
+
+/* Names of views without a separator, and a file that begins with a byte order mark. */
+static void test_separator(void **state)
+{
+	Lab lab = lab_make();
+	tomos_scan *scan;
+	size_t length;
+	(void)state;
+	lab.views = 4;
+	float *counts = lab_counts(&lab);
+	put_tiffs(&lab, counts, "none", 4, 1);
+	free(counts);
+	put_xtekct(at("part.xtekct"), &(Case){.step = 2, .fewer = LAB_VIEWS - 4}, &lab);
+	change(at("part.xtekct"), "Name=part", "Name=none");
+	change(at("part.xtekct"), "InputSeparator=_", "InputSeparator=");
+	unsigned char *text = get_file(at("part.xtekct"), &length), marked[4000] = "\xef\xbb\xbf";
+	assert_true(length < sizeof marked - 3);
+	memcpy(marked + 3, text, length);
+	free(text);
+	put_file(at("part.xtekct"), marked, length + 3);
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), NULL));
+	tomos_scan_close(scan);
+}
+
 /* Flat fields that are given take the place of the white level, which is not said. */
 static void test_flats(void **state)
 {
@@ -450,5 +514,6 @@ static void test_flip(void **state)
 	T(test_directions_and_offsets), T(test_axes), T(test_rejections), T(test_options), \
 		T(test_contradicted), T(test_reverse), T(test_elsewhere), T(test_rolled), \
 		T(test_no_effect), T(test_defaults_given), T(test_said), T(test_missing), \
-		T(test_latin), T(test_white), T(test_flats), T(test_flip)
+		T(test_latin), T(test_white), T(test_no_white), T(test_voxel), T(test_separator), \
+		T(test_flats), T(test_flip)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

@@ -130,6 +130,28 @@ tomos_status scan_notes(tomos_scan *scan)
 	return note_white(scan);
 }
 
+tomos_status scan_level(tomos_scan *scan, const Keys *k, const char *section, const char *name)
+{
+	double white = 0;
+	bool found;
+	TRY(keys_number(k, section, name, &white, &found));
+	scan->setup.white = white > 0 ? white : 0;
+	if (!found || white > 0)
+		return TOMOS_OK;
+	return scan_note(
+		scan, "note", "%s is %g and is not used: it must be greater than 0", name, white);
+}
+
+tomos_status scan_voxel(tomos_scan *scan, const char *name, double said, double made)
+{
+	static const double most = 0.02;
+	if (said == 0 || fabs(said / made - 1) <= most)
+		return TOMOS_OK;
+	return scan_note(scan, "note",
+		"%s is %g mm, and the distances and pixels make %g mm: one of these may be wrong",
+		name, said, made);
+}
+
 tomos_status scan_mirrored(tomos_scan *scan)
 {
 	return scan_note(scan, "note",
