@@ -161,6 +161,7 @@ static tomos_status take_flip(tomos_scan *scan, const char *flip)
 	int which;
 	TRY(choice_find("flip", source_values.flip, flip, &which));
 	const bool given[2] = {which == 2 || which == 3, which == 1 || which == 3};
+	scan->mirrored = given[FLIP_COLUMNS];
 	for (int k = 0; k < 2; k++) {
 		scan->flip[k] ^= given[k];
 		for (int64_t i = 0; given[k] && scan->shifts[k] && i < scan->sets[0].count; i++)

@@ -43,7 +43,8 @@ struct tomos_scan {
 	bool half;                /* half acquisition: 360 degrees with the axis near one edge */
 	tomos_geometry *geometry; /* the file's own; NULL: none */
 	ScanSetup setup;
-	bool flip[2]; /* columns, rows: frames are mirrored when they are read */
+	bool flip[2];  /* columns, rows: frames are mirrored when they are read */
+	bool mirrored; /* columns: by the options */
 };
 
 /* One kind of scan. A file is opened by the first kind whose probe accepts it; `look` is the file

@@ -178,6 +178,20 @@ static void test_contradicted(void **state)
 	tomos_prepared_close(p);
 }
 
+/* What is advised is not what was given. */
+static void test_mirrored(void **state)
+{
+	tomos_source_options source = tomos_source_defaults();
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	source.flip = "columns";
+	tomos_prepared *p = lab_open(at("part.xtekct"), &source, NULL);
+	const char *warning = tomos_prepared_warning(p);
+	assert_true(warning && strstr(warning, "the reverse of that of"));
+	assert_non_null(strstr(warning, "without the option 'flip' columns the frames are not"));
+	tomos_prepared_close(p);
+}
+
 /* The direction that the user says is kept as well, with the axis searched for or given. */
 static void test_reverse(void **state)
 {
@@ -512,8 +526,8 @@ static void test_flip(void **state)
 
 #define TESTS(T) \
 	T(test_directions_and_offsets), T(test_axes), T(test_rejections), T(test_options), \
-		T(test_contradicted), T(test_reverse), T(test_elsewhere), T(test_rolled), \
-		T(test_no_effect), T(test_defaults_given), T(test_said), T(test_missing), \
-		T(test_latin), T(test_white), T(test_no_white), T(test_voxel), T(test_separator), \
-		T(test_flats), T(test_flip)
+		T(test_contradicted), T(test_reverse), T(test_mirrored), T(test_elsewhere), \
+		T(test_rolled), T(test_no_effect), T(test_defaults_given), T(test_said), \
+		T(test_missing), T(test_latin), T(test_white), T(test_no_white), T(test_voxel), \
+		T(test_separator), T(test_flats), T(test_flip)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

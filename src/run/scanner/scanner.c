@@ -102,6 +102,19 @@ static tomos_status note_white(tomos_scan *scan)
 		element_name(type));
 }
 
+/* The last angle in degrees, on the way from the first: a list may go on at 0 after 360. */
+static double last_angle(const double *angles, int64_t count)
+{
+	double sum = angles[0] / RADIANS, last = angles[count - 1] / RADIANS;
+	int64_t wide = 0;
+	for (int64_t i = 1; i < count; i++) {
+		double step = (angles[i] - angles[i - 1]) / RADIANS;
+		wide += fabs(step) > 180;
+		sum += remainder(step, 360);
+	}
+	return wide > 0 && wide <= 2 && count > 8 ? sum : last;
+}
+
 tomos_status scan_notes(tomos_scan *scan)
 {
 	const ScanSetup *s = &scan->setup;
@@ -125,7 +138,7 @@ tomos_status scan_notes(tomos_scan *scan)
 			s->roll / RADIANS, s->slant / RADIANS, s->swivel / RADIANS));
 	if (scan->angles)
 		TRY(scan_note(scan, "rotation", "%.6g to %.6g degrees%s",
-			scan->angles[0] / RADIANS + 0.0, scan->angles[views - 1] / RADIANS,
+			scan->angles[0] / RADIANS + 0.0, last_angle(scan->angles, views),
 			s->direction_known ? "" : "; the direction is not said"));
 	return note_white(scan);
 }
