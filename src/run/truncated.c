@@ -22,6 +22,9 @@
 #define LEAST_SHARE 0.015 /* of the largest value */
 #define COUNTS 20.0       /* the least that numbers of photons are taken to be */
 #define LARGEST 1e9       /* line integrals of any unit */
+#define LEAST_CHANGE 0.02 /* of transmissions in air */
+#define MOST_APART 0.15   /* of that change: between edges, and between columns of air */
+#define LEAST_OBJECT 4    /* times what is at the edges, is the object's largest value */
 #define WIDEST 70         /* degrees from the middle of the detector to a corner */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
@@ -229,6 +232,51 @@ static tomos_status say_edges(FileRun *r, const float *rows, int64_t count)
 	return r->truncated ? say(r, &e) : TOMOS_OK;
 }
 
+/* What air transmits where both edges show it, alike, and it changes with the views: low and high
+ * are line integrals there. */
+static bool light_changes(const tomos_geometry *g, const float *rows, int64_t views, double most,
+	double *low, double *high)
+{
+	double means[VIEWS], sides[VIEWS], slopes[VIEWS];
+	int64_t count = max64(1, min64(EDGE, g->columns / 64)), in = max64(count, g->columns / 32);
+	for (int64_t i = 0; i < views; i++) {
+		const float *row = rows + i * g->columns;
+		double outer[2], inner[2];
+		for (int side = 0; side < 2; side++) {
+			outer[side] = edge_mean(row, g->columns, side, 0, count);
+			inner[side] = edge_mean(row, g->columns, side, in, count);
+		}
+		means[i] = 0.5 * (outer[0] + outer[1]);
+		sides[i] = fabs(outer[0] - outer[1]);
+		slopes[i] = fmax(fabs(outer[0] - inner[0]), fabs(outer[1] - inner[1]));
+		if (!isfinite(means[i] + slopes[i]))
+			return false;
+	}
+	qsort(means, (size_t)views, sizeof *means, by_value);
+	qsort(sides, (size_t)views, sizeof *sides, by_value);
+	qsort(slopes, (size_t)views, sizeof *slopes, by_value);
+	int64_t few = (int64_t)(MOST_VIEWS * (double)views);
+	*low = means[few];
+	*high = means[views - 1 - few];
+	double range = *high - *low, largest = fmax(fabs(*low), fabs(*high));
+	return range > LEAST_CHANGE && most > LEAST_OBJECT * largest &&
+	       sides[views / 2] < MOST_APART * range && slopes[views / 2] < MOST_APART * range;
+}
+
+static tomos_status say_light(FileRun *r, const float *rows, int64_t count, double most)
+{
+	double low, high;
+	if (count < LEAST_VIEWS ||
+		!light_changes(r->prepared->geometry, rows, count, most, &low, &high))
+		return TOMOS_OK;
+	r->truncated = true; /* no more to be said about the edges */
+	return job_warn(r->job,
+		"air at both edges transmits %.3g to %.3g, depending on the view: the light of the "
+		"source changes, so that values will be off and edges streaked; flat fields that "
+		"were taken during the scan follow it",
+		exp(-high), exp(-low));
+}
+
 /* Where air does not transmit 1, or projections are brighter than the flat field, the flats are not
  * those of the scan. */
 static tomos_status say_flats(FileRun *r, const float *rows, int64_t count)
@@ -248,7 +296,7 @@ static tomos_status say_flats(FileRun *r, const float *rows, int64_t count)
 			exp(-air.value), air.value > 0 ? "high" : "low");
 	}
 	if (!(air.mean < LEAST_MEAN))
-		return TOMOS_OK;
+		return all ? say_light(r, rows, count, air.most) : TOMOS_OK;
 	return job_warn(r->job,
 		"the projections are %.3g times as bright as the flats on average, so "
 		"that values will be too low; are the flats those of this scan?",
@@ -292,7 +340,8 @@ static tomos_status say_constant(FileRun *r, float *rows, int64_t count)
 	if (found.inside > 0)
 		TRY(job_warn(r->job,
 			"%lld of %lld columns %s the same value in %lld views (dead pixels) and "
-			"will make rings; the option 'rings' vo replaces them",
+			"will make rings and wrong values around them; the option 'rings' vo "
+			"replaces them",
 			(long long)found.inside, (long long)columns,
 			found.inside == 1 ? "has" : "have", (long long)count));
 	if (found.edges == 0)

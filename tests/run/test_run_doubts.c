@@ -187,6 +187,26 @@ static void noise_does_not_hide_flats(void **state)
 	}
 }
 
+/* A source that fades, or comes up, by 8 % in the course of the scan. */
+static void light_that_changes(void **state)
+{
+	Work w;
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		write_counts("fading.h5", 1, -1);
+		for (int64_t k = 0; k < COUNT_ALL; k++)
+			counts[k] *=
+				1 + 0.08F * (float)(i - 1) * (float)(k / (ROWS * COLUMNS)) / VIEWS;
+		put_counts("fading.h5");
+		work_init(&w, "fading.npy");
+		const char *said = run_scan(&w, "fading.h5");
+		says_no(said, "wider than the detector");
+		(i == 1 ? says_no : says)(said, "the light of the source changes");
+		if (i == 0)
+			says(said, "air at both edges transmits 0.926 to 0.996");
+	}
+}
+
 /* One view that is far too bright does not hide that the others are cut off. */
 static void wide_objects_with_a_bad_view(void **state)
 {
@@ -393,7 +413,7 @@ static void short_arcs_are_degrees(void **state)
 
 #define TESTS(T) \
 	T(black_views_are_bad), T(views_of_nan_are_bad), T(other_views_stay), \
-		T(flats_that_do_not_fit), T(noise_does_not_hide_flats), \
+		T(flats_that_do_not_fit), T(noise_does_not_hide_flats), T(light_that_changes), \
 		T(wide_objects_with_a_bad_view), T(numbers_that_are_no_integrals), \
 		T(numbers_of_another_type), T(mixtures_are_not_corrected), \
 		T(cylinders_are_no_frames), T(single_pixels_are_dead), T(noise_is_no_object), \
