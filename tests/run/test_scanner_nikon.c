@@ -307,7 +307,7 @@ static void test_missing(void **state)
 	assert_int_equal(remove(at("part_0050.tif")), 0);
 	assert_int_not_equal(tomos_scan_open(&scan, at("part.xtekct"), NULL), TOMOS_OK);
 	assert_says("number 50 is missing, after");
-	assert_says("the option 'bad-views'");
+	assert_says("the option 'bad-views' 49");
 }
 
 /* Names in Latin-1 are those of files in UTF-8. */
@@ -384,6 +384,19 @@ static void test_voxel(void **state)
 	assert_noted("VoxelSizeX", false);
 	change(at("part.xtekct"), "DetectorPixelSizeX=0.5", "DetectorPixelSizeX=1");
 	assert_noted("VoxelSizeX is 0.201 mm, and the distances and pixels make 0.4 mm", true);
+}
+
+/* So do pixels and angles that few scans have. */
+static void test_unusual(void **state)
+{
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	assert_noted("times as high", false);
+	assert_noted("full turn", false);
+	change(at("part.xtekct"), "DetectorPixelSizeY=0.5", "DetectorPixelSizeY=5");
+	change(at("part.xtekct"), "AngularStep=2", "AngularStep=4");
+	assert_noted("pixels are 10 times as high as wide", true);
+	assert_noted("the views go round 716 degrees, which is more than a full turn", true);
 }
 
 /* Names of views without a separator, and a file that begins with a byte order mark. */
@@ -529,5 +542,5 @@ static void test_flip(void **state)
 		T(test_contradicted), T(test_reverse), T(test_mirrored), T(test_elsewhere), \
 		T(test_rolled), T(test_no_effect), T(test_defaults_given), T(test_said), \
 		T(test_missing), T(test_latin), T(test_white), T(test_no_white), T(test_voxel), \
-		T(test_separator), T(test_flats), T(test_flip)
+		T(test_unusual), T(test_separator), T(test_flats), T(test_flip)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)
