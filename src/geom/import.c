@@ -200,7 +200,7 @@ static tomos_status leap_modular(const Leap *l, tomos_geometry *scan)
 	return status;
 }
 
-/* The angles: a list, or equal parts of a range that begin at 0, as LEAP reads them; to be freed. */
+/* The angles: a list, or equal parts of a range from 0, as LEAP reads them; to be freed. */
 static tomos_status leap_angles(const Leap *l, double **phis)
 {
 	double range;
@@ -213,8 +213,8 @@ static tomos_status leap_angles(const Leap *l, double **phis)
 	return TOMOS_OK;
 }
 
-/* The source is at sod (cos a, sin a) with a = phi - 90 degrees, columns along (-sin a, cos a), rows
- * along z; tau moves source and detector against the columns, and the detector is rotated by
+/* The source is at sod (cos a, sin a) with a = phi - 90 degrees, columns along (-sin a, cos a),
+ * rows along z; tau moves source and detector against the columns, and the detector is rotated by
  * tiltAngle about the central ray. */
 static tomos_status leap_cone(const Leap *l, tomos_geometry *scan)
 {

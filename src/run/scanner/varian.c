@@ -2,10 +2,10 @@
  *
  * Pixels of .xim and .hnd are differences: the first row and the first pixel of the second are
  * stored whole, every other one is left + above - above left + difference, where 2-bit codes, low
- * bits first, say that a difference has 1, 2 or 4 bytes. A .xim file may also hold them as they are.
- * Distances and the pixel size are in
- * Scan.xml (.xim) or ProjectionInfo.xml, in mm. Seen from the source, columns run to the right and
- * rows upwards. No file says in which direction the gantry rotates.
+ * bits first, say that a difference has 1, 2 or 4 bytes. A .xim file may also hold pixels as they
+ * are. Distances and the pixel size are in Scan.xml (.xim) or ProjectionInfo.xml, in mm. Seen from
+ * the source, columns run to the right and rows upwards. No file says in which direction the gantry
+ * rotates.
  */
 #include "run/scanner/varian.h"
 #include "base/xml.h"
