@@ -397,7 +397,7 @@ tomos_status tomos_scan_geometry(
 		return tomos_geometry_views(geometry, scan->rows, scan->columns,
 			scan->geometry->views, scan->geometry->count);
 	TRY(options_take(&o, options, "scan"));
-	scan_setup_take(scan, &o, &lists);
+	TRY(scan_setup_take(scan, &o, &lists));
 	tomos_status status = complete(scan, &o, &made);
 	if (status == TOMOS_OK)
 		status = tomos_geometry_make(geometry, &o);

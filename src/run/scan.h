@@ -81,7 +81,7 @@ tomos_status scan_white(tomos_scan *scan, const tomos_source_options *o);
 typedef struct {
 	double source_axis, source_detector, axis, axis_row;
 } SetupLists;
-void scan_setup_take(const tomos_scan *scan, tomos_scan_options *o, SetupLists *lists);
+tomos_status scan_setup_take(const tomos_scan *scan, tomos_scan_options *o, SetupLists *lists);
 bool scan_axis_known(const tomos_scan *scan);
 
 /* ---- for the kinds -------------------------------------------------------------------------- */

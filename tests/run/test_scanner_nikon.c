@@ -204,6 +204,21 @@ static void test_voxel(void **state)
 	assert_noted("VoxelSizeX is 0.201 mm, and the distances and pixels make 0.4 mm", true);
 }
 
+/* The file is named that has its distances the wrong way round. */
+static void test_swapped(void **state)
+{
+	tomos_geometry *g;
+	tomos_scan *scan;
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	change(at("part.xtekct"), "SrcToObject=200", "SrcToObject=500");
+	change(at("part.xtekct"), "SrcToDetector=500", "SrcToDetector=200");
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), NULL));
+	assert_int_equal(tomos_scan_geometry(scan, &g, NULL), TOMOS_BAD_FILE);
+	assert_says("says that the detector is 200 mm from the source and the axis 500 mm");
+	tomos_scan_close(scan);
+}
+
 /* So do pixels and angles that few scans have. */
 static void test_unusual(void **state)
 {
@@ -358,6 +373,6 @@ static void test_flip(void **state)
 #define TESTS(T) \
 	T(test_directions_and_offsets), T(test_axes), T(test_rejections), T(test_options), \
 		T(test_no_effect), T(test_defaults_given), T(test_said), T(test_missing), \
-		T(test_latin), T(test_white), T(test_no_white), T(test_voxel), T(test_unusual), \
-		T(test_separator), T(test_flats), T(test_flip)
+		T(test_latin), T(test_white), T(test_no_white), T(test_voxel), T(test_swapped), \
+		T(test_unusual), T(test_separator), T(test_flats), T(test_flip)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)
