@@ -234,6 +234,8 @@ int file_read_all(tomos_file *file, const char *path, tomos_array *array);
 enum { UNIT = 16 }; /* room for the name of a unit */
 /* Whether the file is that of a scanner, with the geometry of its views. */
 bool file_of_scanner(const char *path);
+/* Views were named, or their folder, instead of the scanner's file beside them. */
+void note_scanner(const char *views);
 /* Opens a file, and warns about files missing from a stack. */
 int file_open(const settings *s, const char *path, tomos_file **file, tomos_file_info *info);
 /* Reads a volume with its grid, from the file or centred with the given voxel size, and the unit of

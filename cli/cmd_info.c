@@ -460,5 +460,9 @@ int cmd_info(const settings *s)
 	if (ends_with(what, ".txt") && info_numbers(what))
 		return DONE;
 	bool views = ends_with(what, ".json") || ends_with(what, ".txt");
-	return views ? info_views(s, what) : info_any(s, what);
+	struct stat place;
+	int code = views ? info_views(s, what) : info_any(s, what);
+	if (code == DONE && stat(what, &place) == 0 && S_ISDIR(place.st_mode))
+		note_scanner(what);
+	return code;
 }

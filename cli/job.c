@@ -33,8 +33,7 @@ static bool is_scanner_name(const char *name)
 	return false;
 }
 
-/* Views were named instead of the scanner's file beside them. */
-static void note_scanner(const char *views)
+void note_scanner(const char *views)
 {
 	char folder[4096], path[8192];
 	struct stat file;

@@ -15,6 +15,8 @@
 
 enum { LARGEST_FILE = 64 << 20 };
 
+static const char byte_order_mark[] = "\xef\xbb\xbf"; /* of UTF-8 */
+
 tomos_status text_read(char **text, int64_t *length, const char *path)
 {
 	FILE *file = fopen(path, "rb");
@@ -127,7 +129,10 @@ tomos_status keys_read(Keys *keys, const char *path)
 		if (keys->text[i] == 0)
 			keys->text[i] = ' ';
 	tomos_status status = make_utf8(&keys->text, length);
-	for (char *line = keys->text, *next; line && status == TOMOS_OK; line = next) {
+	char *start = keys->text;
+	if (start && strncmp(start, byte_order_mark, 3) == 0)
+		start += 3;
+	for (char *line = start, *next; line && status == TOMOS_OK; line = next) {
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = 0;

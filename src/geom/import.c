@@ -156,7 +156,7 @@ bool import_is_leap(const char *text)
 
 typedef struct {
 	const Keys *keys;
-	double sod, sdd, center[2], pixel[2];
+	double sod, sdd, tau, tilt, center[2], pixel[2]; /* tilt: degrees */
 	int64_t views, rows, columns;
 } Leap;
 
@@ -200,19 +200,38 @@ static tomos_status leap_modular(const Leap *l, tomos_geometry *scan)
 	return status;
 }
 
-/* The source is at -sod (cos phi, sin phi), columns along (-sin phi, cos phi), rows along z. */
+/* The angles: a list, or equal parts of a range from 0, as LEAP reads them; to be freed. */
+static tomos_status leap_angles(const Leap *l, double **phis)
+{
+	double range;
+	if (keys_text(l->keys, "", "phis"))
+		return leap_list(l, "phis", l->views, phis);
+	TRY(keys_number(l->keys, "", "angularRange|phis", &range, NULL));
+	TRY(mem_alloc(phis, l->views, sizeof **phis, "angles"));
+	for (int64_t i = 0; i < l->views; i++)
+		(*phis)[i] = range * (double)i / (double)l->views;
+	return TOMOS_OK;
+}
+
+/* The source is at sod (cos a, sin a) with a = phi - 90 degrees, columns along (-sin a, cos a),
+ * rows along z; tau moves source and detector against the columns, and the detector is rotated by
+ * tiltAngle about the central ray. */
 static tomos_status leap_cone(const Leap *l, tomos_geometry *scan)
 {
 	double *phis, column = l->center[1] - 0.5 * (double)(l->columns - 1),
 		      row = l->center[0] - 0.5 * (double)(l->rows - 1);
-	TRY(leap_list(l, "phis", l->views, &phis));
+	double ct = cos(l->tilt * RADIANS), st = sin(l->tilt * RADIANS);
+	TRY(leap_angles(l, &phis));
 	tomos_status status = TOMOS_OK;
 	for (int64_t i = 0; i < l->views && status == TOMOS_OK; i++) {
-		double c = cos(phis[i] * RADIANS), s = sin(phis[i] * RADIANS),
-		       far = l->sdd - l->sod;
+		double a = (phis[i] - 90) * RADIANS, c = cos(a), s = sin(a);
+		double far = l->sod - l->sdd, width = l->pixel[0], height = l->pixel[1];
 		tomos_view *v = &scan->views[i];
-		*v = (tomos_view){{-l->sod * c, -l->sod * s, 0, TOMOS_POINT}, {far * c, far * s, 0},
-			{-l->pixel[0] * s, l->pixel[0] * c, 0}, {0, 0, l->pixel[1]}};
+		*v = (tomos_view){
+			{l->sod * c + l->tau * s, l->sod * s - l->tau * c, 0, TOMOS_POINT},
+			{far * c + l->tau * s, far * s - l->tau * c, 0},
+			{-width * ct * s, width * ct * c, width * st},
+			{height * st * s, -height * st * c, height * ct}};
 		view_slide(v, -column, -row);
 		status = view_check(v, i);
 	}
@@ -220,32 +239,44 @@ static tomos_status leap_cone(const Leap *l, tomos_geometry *scan)
 	return status;
 }
 
-static tomos_status read_leap(tomos_geometry **scan, const ImportJob *job, const Keys *keys)
+static tomos_status leap_kind(const ImportJob *job, const Keys *keys, bool *modular)
 {
-	Leap l = {.keys = keys};
 	const char *kind = keys_text(keys, "", "geometry");
-	bool modular = kind && strncmp(kind, "modular", 7) == 0;
-	double tau = 0, pitch = 0;
-	if (!modular && !(kind && strncmp(kind, "cone", 4) == 0))
+	const char *detector = keys_text(keys, "", "detectorType");
+	double pitch = 0;
+	*modular = kind && strcmp(kind, "modular") == 0;
+	if (!*modular && !(kind && strcmp(kind, "cone") == 0))
 		return fail(TOMOS_UNSUPPORTED,
 			"'%s': geometry is '%.30s'; cone and modular can be read", job->path,
 			kind ? kind : "");
+	if (detector && strcmp(detector, "flat") != 0)
+		return fail(TOMOS_UNSUPPORTED,
+			"'%s': detectorType is '%.30s'; flat detectors can be read", job->path,
+			detector);
+	TRY(keys_number(keys, "", "helicalPitch", &pitch, &(bool){false}));
+	if (pitch != 0)
+		return fail(TOMOS_UNSUPPORTED,
+			"'%s': helicalPitch is %g; it must be 0, or the geometry modular",
+			job->path, pitch);
+	return TOMOS_OK;
+}
+
+static tomos_status read_leap(tomos_geometry **scan, const ImportJob *job, const Keys *keys)
+{
+	Leap l = {.keys = keys};
+	bool modular;
+	TRY(leap_kind(job, keys, &modular));
 	TRY(keys_count(keys, "", "numAngles", &l.views));
 	TRY(keys_count(keys, "", "numRows", &l.rows));
 	TRY(keys_count(keys, "", "numCols", &l.columns));
 	TRY(keys_positive(keys, "", "pixelWidth", &l.pixel[0], NULL));
 	TRY(keys_positive(keys, "", "pixelHeight", &l.pixel[1], NULL));
-	TRY(keys_number(keys, "", "tau", &tau, &(bool){false}));
-	TRY(keys_number(keys, "", "helicalPitch", &pitch, &(bool){false}));
-	if (tau != 0 || pitch != 0)
-		return fail(TOMOS_UNSUPPORTED,
-			"'%s': tau is %g and helicalPitch %g; both must be 0, or the geometry "
-			"modular",
-			job->path, tau, pitch);
 	l.center[0] = 0.5 * (double)(l.rows - 1);
 	l.center[1] = 0.5 * (double)(l.columns - 1);
 	TRY(keys_number(keys, "", "centerRow", &l.center[0], &(bool){false}));
 	TRY(keys_number(keys, "", "centerCol", &l.center[1], &(bool){false}));
+	TRY(keys_number(keys, "", "tau", &l.tau, &(bool){false}));
+	TRY(keys_number(keys, "", "tiltAngle", &l.tilt, &(bool){false}));
 	if (!modular) {
 		TRY(keys_positive(keys, "", "sod", &l.sod, NULL));
 		TRY(keys_positive(keys, "", "sdd", &l.sdd, NULL));

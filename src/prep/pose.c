@@ -6,6 +6,7 @@
 
 #define MOST_ROLL 0.035  /* radians that the band of rows allows for */
 #define MOSTLY_NOISE 0.3 /* by which projections contradict each other */
+#define MOST_ERROR 2     /* columns, of the axis: with more, nothing is sharp */
 #define NO_BETTER 1.01   /* times what they did before */
 #define EXACT 1e-3       /* of them; smaller contradictions are errors of interpolation */
 
@@ -142,7 +143,7 @@ int tomos_pose_doubt(const tomos_pose *given)
 	tomos_pose pose = {.bytes = sizeof pose};
 	if (!given || struct_take(&pose, given, "tomos_pose") != TOMOS_OK)
 		return TOMOS_POSE_CERTAIN;
-	if (!isfinite(pose.error[TOMOS_POSE_AXIS]) || pose.after > MOSTLY_NOISE)
+	if (!(pose.error[TOMOS_POSE_AXIS] <= MOST_ERROR) || pose.after > MOSTLY_NOISE)
 		return TOMOS_POSE_DISAGREES;
 	if (pose.after > NO_BETTER * pose.before &&
 		pose.after * pose.after - pose.before * pose.before > EXACT * EXACT)

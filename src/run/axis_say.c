@@ -19,9 +19,10 @@ tomos_status axis_warn_contradicted(tomos_prepared *p)
 	return mem_printf(&p->warning,
 		"opposite rays agree only if the rotation is the reverse of that of '%s', "
 		"which is kept: the volume will be blurred; the option "
-		"'direction' auto negates the angles, and the option 'flip' columns mirrors the "
-		"frames",
-		p->scan->path);
+		"'direction' auto negates the angles, and %s the option 'flip' columns the "
+		"frames are %smirrored",
+		p->scan->path, p->scan->mirrored ? "without" : "with",
+		p->scan->mirrored ? "not " : "");
 }
 
 tomos_status axis_warn_elsewhere(tomos_prepared *p, double column, double said)
@@ -69,7 +70,7 @@ static tomos_status warn_doubt(tomos_prepared *p, const tomos_axis *axis)
 		list, p->scan->path, from, fmin(to, last), step);
 }
 
-static tomos_status warn_tilted(tomos_prepared *p)
+tomos_status axis_warn_tilted(tomos_prepared *p)
 {
 	return mem_printf(&p->warning,
 		"opposite rays agree far better with a detector that is rolled or "
@@ -85,13 +86,13 @@ tomos_status axis_say_found(tomos_prepared *p, int64_t row, int64_t rows, const 
 	TRY(warn_doubt(p, axis));
 	const char *word = p->warning ? "uncertain" : "certain";
 	if (axis->tilted && !p->warning)
-		TRY(warn_tilted(p));
+		TRY(axis_warn_tilted(p));
 	return mem_printf(&p->note,
 		"axis      column %.2f, found in rows %lld to %lld, %s%s (confidence %.2f)%s",
 		axis->column, (long long)(row * p->bin), (long long)((row + rows) * p->bin - 1),
 		error, word, axis->confidence,
 		axis->reversed ? "; the angles are negated: opposite rays agree only if the "
-				 "rotation is reversed (keep it with the option 'direction' given)"
+				 "rotation is reversed (the option 'direction' given keeps them)"
 			       : "");
 }
 

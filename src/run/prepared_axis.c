@@ -439,6 +439,8 @@ static tomos_status find_direction(
 		return axis_warn_contradicted(p);
 	if (of_file && sure && is_elsewhere(&axis, prepared_column(p, column)))
 		TRY(axis_warn_elsewhere(p, axis.column, prepared_column(p, column)));
+	else if (sure && axis.tilted && !p->by_views)
+		TRY(axis_warn_tilted(p));
 	if (!open && !(sure && axis.reversed))
 		return TOMOS_OK;
 	if (!sure)

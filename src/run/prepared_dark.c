@@ -10,6 +10,7 @@ enum { LEAST_VIEWS = 8, NAMED = 8 };    /* of a scan; in the message */
 enum { ALWAYS_UNPACKED = 32 << 20 };    /* bytes of a compressed scan for the samples, */
 #define MOST_UNPACKED 0.02              /* or this part of it: they are to cost little */
 #define NO_LIGHT 0.05                   /* of the flat: less is none, also without darks */
+#define MOST_DARK 0.6                   /* of the flats, that darks are */
 #define NEARLY_ALL 0.98                 /* of the samples of a view */
 #define MOST_OF_NEXT 0.2                /* light, relative to the next views that have some, */
 #define LEAST_OF_MEAN 0.3               /* and theirs relative to all views that have some */
@@ -21,6 +22,7 @@ typedef struct {
 	float *views;    /* [view][sample] */
 	double *mean;    /* transmission of each view */
 	double mean_lit; /* of the views with light */
+	double share;    /* of darks in the flats, on average */
 	bool *dark;
 	bool integrals; /* which may have any finite value */
 } Light;
@@ -71,14 +73,18 @@ static tomos_status read_level(
 static tomos_status read_levels(const tomos_prepared *p, Light *l)
 {
 	float most = 0;
+	double dark = 0, flat = 0;
 	if (prepared_are_counts(p)) {
 		TRY(read_level(p, l, TOMOS_DARKS, p->info.darks, l->level[0]));
 		TRY(read_level(p, l, TOMOS_FLATS, p->info.flats, l->level[1]));
 	}
 	for (int64_t i = 0; i < l->count; i++) {
+		dark += (double)l->level[0][i];
+		flat += (double)l->level[1][i];
 		l->level[1][i] = prepared_are_counts(p) ? l->level[1][i] - l->level[0][i] : 1;
 		most = fmaxf(most, l->level[1][i]);
 	}
+	l->share = flat > 0 ? dark / flat : 0;
 	for (int64_t i = 0; i < l->count; i++) /* dead, or behind a frame */
 		if (!(l->level[1][i] > (float)NO_LIGHT * most))
 			l->level[1][i] = 0;
@@ -168,6 +174,11 @@ static tomos_status find_dark(tomos_prepared *p, Light *l, const tomos_job *job)
 	int64_t added;
 	TRY(light_alloc(l, p));
 	TRY(read_levels(p, l));
+	if (l->share > MOST_DARK)
+		TRY(job_warn(job,
+			"the darks have %.3g times the counts of the flats on average, so that "
+			"little of the light is left: are they dark fields?",
+			l->share));
 	TRY(read_samples(p, l, TOMOS_VIEWS, p->info.views, 1));
 	for (int64_t v = 0; v < p->info.views; v++)
 		look_at_view(l, v);

@@ -63,6 +63,7 @@ tomos_status axis_say_of_file(tomos_prepared *p);
 tomos_status axis_warn_contradicted(tomos_prepared *p);
 /* said: by the scanner's file, or by the views. */
 tomos_status axis_warn_elsewhere(tomos_prepared *p, double column, double said);
+tomos_status axis_warn_tilted(tomos_prepared *p);
 
 /* Whether the data are line integrals after preparation. */
 bool prepared_are_counts(const tomos_prepared *p);

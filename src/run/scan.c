@@ -161,6 +161,7 @@ static tomos_status take_flip(tomos_scan *scan, const char *flip)
 	int which;
 	TRY(choice_find("flip", source_values.flip, flip, &which));
 	const bool given[2] = {which == 2 || which == 3, which == 1 || which == 3};
+	scan->mirrored = given[FLIP_COLUMNS];
 	for (int k = 0; k < 2; k++) {
 		scan->flip[k] ^= given[k];
 		for (int64_t i = 0; given[k] && scan->shifts[k] && i < scan->sets[0].count; i++)
@@ -396,7 +397,7 @@ tomos_status tomos_scan_geometry(
 		return tomos_geometry_views(geometry, scan->rows, scan->columns,
 			scan->geometry->views, scan->geometry->count);
 	TRY(options_take(&o, options, "scan"));
-	scan_setup_take(scan, &o, &lists);
+	TRY(scan_setup_take(scan, &o, &lists));
 	tomos_status status = complete(scan, &o, &made);
 	if (status == TOMOS_OK)
 		status = tomos_geometry_make(geometry, &o);

@@ -43,7 +43,8 @@ struct tomos_scan {
 	bool half;                /* half acquisition: 360 degrees with the axis near one edge */
 	tomos_geometry *geometry; /* the file's own; NULL: none */
 	ScanSetup setup;
-	bool flip[2]; /* columns, rows: frames are mirrored when they are read */
+	bool flip[2];  /* columns, rows: frames are mirrored when they are read */
+	bool mirrored; /* columns: by the options */
 };
 
 /* One kind of scan. A file is opened by the first kind whose probe accepts it; `look` is the file
@@ -80,7 +81,7 @@ tomos_status scan_white(tomos_scan *scan, const tomos_source_options *o);
 typedef struct {
 	double source_axis, source_detector, axis, axis_row;
 } SetupLists;
-void scan_setup_take(const tomos_scan *scan, tomos_scan_options *o, SetupLists *lists);
+tomos_status scan_setup_take(const tomos_scan *scan, tomos_scan_options *o, SetupLists *lists);
 bool scan_axis_known(const tomos_scan *scan);
 
 /* ---- for the kinds -------------------------------------------------------------------------- */

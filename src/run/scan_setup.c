@@ -53,15 +53,30 @@ static void take_list(const double **list, int64_t *count, double *own, double v
 	*count = 1;
 }
 
-void scan_setup_take(const tomos_scan *scan, tomos_scan_options *o, SetupLists *lists)
+/* Both distances of a file, where no option replaces one of them. */
+static tomos_status check_distances(
+	const tomos_scan *scan, const tomos_scan_options *o, const SetupLists *lists)
+{
+	const ScanSetup *s = &scan->setup;
+	if (o->source_axis != &lists->source_axis ||
+		o->source_detector != &lists->source_detector ||
+		s->source_detector >= s->source_axis)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_FILE,
+		"'%s' says that the detector is %g mm from the source and the axis %g mm: the "
+		"option 'source-axis' and the option 'source-detector' set both",
+		scan->path, s->source_detector, s->source_axis);
+}
+
+tomos_status scan_setup_take(const tomos_scan *scan, tomos_scan_options *o, SetupLists *lists)
 {
 	const ScanSetup *s = &scan->setup;
 	if (!s->geometry)
-		return;
+		return TOMOS_OK;
 	if (!o->geometry || !o->geometry[0] || strcmp(o->geometry, "parallel") == 0)
 		o->geometry = s->geometry;
 	if (strcmp(o->geometry, s->geometry) != 0)
-		return;
+		return TOMOS_OK;
 	if (strcmp(s->geometry, "cone") == 0) {
 		take_list(&o->source_axis, &o->source_axis_count, &lists->source_axis,
 			s->source_axis);
@@ -73,6 +88,7 @@ void scan_setup_take(const tomos_scan *scan, tomos_scan_options *o, SetupLists *
 	o->roll = o->roll != 0 ? o->roll : s->roll;
 	o->slant = o->slant != 0 ? o->slant : s->slant;
 	o->swivel = o->swivel != 0 ? o->swivel : s->swivel;
+	return check_distances(scan, o, lists);
 }
 
 /* ---- white level --------------------------------------------------------------------------- */

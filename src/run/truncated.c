@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "backend/backend.h"
+#include "base/vector3.h"
 #include "prep/constant.h"
 #include "run/run_parts.h"
 
@@ -22,6 +23,10 @@
 #define SURELY 4          /* standard errors of the value at the edges */
 #define COUNTS 20.0       /* the least that numbers of photons are taken to be */
 #define LARGEST 1e9       /* line integrals of any unit */
+#define LEAST_CHANGE 0.02 /* of transmissions in air */
+#define MOST_APART 0.15   /* of that change: between edges, and between columns of air */
+#define LEAST_OBJECT 4    /* times what is at the edges, is the object's largest value */
+#define WIDEST 70         /* degrees from the middle of the detector to a corner */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
 enum { LEAST_VIEWS = 8 };      /* to tell dead pixels: two may be alike by chance */
@@ -231,6 +236,51 @@ static tomos_status say_edges(FileRun *r, const float *rows, int64_t count)
 	return r->truncated ? say(r, &e) : TOMOS_OK;
 }
 
+/* What air transmits where both edges show it, alike, and it changes with the views: low and high
+ * are line integrals there. */
+static bool light_changes(const tomos_geometry *g, const float *rows, int64_t views, double most,
+	double *low, double *high)
+{
+	double means[VIEWS], sides[VIEWS], slopes[VIEWS];
+	int64_t count = max64(1, min64(EDGE, g->columns / 64)), in = max64(count, g->columns / 32);
+	for (int64_t i = 0; i < views; i++) {
+		const float *row = rows + i * g->columns;
+		double outer[2], inner[2];
+		for (int side = 0; side < 2; side++) {
+			outer[side] = edge_mean(row, g->columns, side, 0, count);
+			inner[side] = edge_mean(row, g->columns, side, in, count);
+		}
+		means[i] = 0.5 * (outer[0] + outer[1]);
+		sides[i] = fabs(outer[0] - outer[1]);
+		slopes[i] = fmax(fabs(outer[0] - inner[0]), fabs(outer[1] - inner[1]));
+		if (!isfinite(means[i] + slopes[i]))
+			return false;
+	}
+	qsort(means, (size_t)views, sizeof *means, by_value);
+	qsort(sides, (size_t)views, sizeof *sides, by_value);
+	qsort(slopes, (size_t)views, sizeof *slopes, by_value);
+	int64_t few = (int64_t)(MOST_VIEWS * (double)views);
+	*low = means[few];
+	*high = means[views - 1 - few];
+	double range = *high - *low, largest = fmax(fabs(*low), fabs(*high));
+	return range > LEAST_CHANGE && most > LEAST_OBJECT * largest &&
+	       sides[views / 2] < MOST_APART * range && slopes[views / 2] < MOST_APART * range;
+}
+
+static tomos_status say_light(FileRun *r, const float *rows, int64_t count, double most)
+{
+	double low, high;
+	if (count < LEAST_VIEWS ||
+		!light_changes(r->prepared->geometry, rows, count, most, &low, &high))
+		return TOMOS_OK;
+	r->truncated = true; /* no more to be said about the edges */
+	return job_warn(r->job,
+		"air at both edges transmits %.3g to %.3g, depending on the view: the light of the "
+		"source changes, so that values will be off and edges streaked; flat fields that "
+		"were taken during the scan follow it",
+		exp(-high), exp(-low));
+}
+
 /* Where air does not transmit 1, or projections are brighter than the flat field, the flats are not
  * those of the scan. */
 static tomos_status say_flats(FileRun *r, const float *rows, int64_t count)
@@ -250,7 +300,7 @@ static tomos_status say_flats(FileRun *r, const float *rows, int64_t count)
 			exp(-air.value), air.value > 0 ? "high" : "low");
 	}
 	if (!(air.mean < LEAST_MEAN))
-		return TOMOS_OK;
+		return all ? say_light(r, rows, count, air.most) : TOMOS_OK;
 	return job_warn(r->job,
 		"the projections are %.3g times as bright as the flats on average, so "
 		"that values will be too low; are the flats those of this scan?",
@@ -294,7 +344,8 @@ static tomos_status say_constant(FileRun *r, float *rows, int64_t count)
 	if (found.inside > 0)
 		TRY(job_warn(r->job,
 			"%lld of %lld columns %s the same value in %lld views (dead pixels) and "
-			"will make rings; the option 'rings' vo replaces them",
+			"will make rings and wrong values around them; the option 'rings' vo "
+			"replaces them",
 			(long long)found.inside, (long long)columns,
 			found.inside == 1 ? "has" : "have", (long long)count));
 	if (found.edges == 0)
@@ -380,12 +431,46 @@ static bool views_are_equal(const tomos_geometry *g)
 	return g->count > 1;
 }
 
+/* The largest angle between the ray to the middle of the detector and one to a corner. */
+static double opening(const tomos_geometry *g, const tomos_view *view, const double middle[3])
+{
+	double corner[3], widest = 0;
+	for (int i = 0; i < 4; i++) {
+		double along = (i & 1 ? 0.5 : -0.5) * (double)(g->columns - 1);
+		double up = (i & 2 ? 0.5 : -0.5) * (double)(g->rows - 1);
+		add3(corner, middle, along, view->u);
+		if (!view_fans(view)) /* the rays of a row stay in its plane */
+			add3(corner, corner, up, view->v);
+		double cosine = dot3(middle, corner) / (norm3(middle) * norm3(corner));
+		widest = fmax(widest, acos(fmax(-1, fmin(1, cosine))));
+	}
+	return widest;
+}
+
+/* Lengths in different units make a detector that no scanner has. */
+static tomos_status say_opening(const FileRun *r)
+{
+	const tomos_view *view = &r->whole->geometry->views[0];
+	double middle[3], degrees = 180 / 3.14159265358979323846;
+	if (!view_has_source(view))
+		return TOMOS_OK;
+	add3(middle, view->det, -1, view->src);
+	double half = opening(r->whole->geometry, view, middle);
+	if (half * degrees < WIDEST)
+		return TOMOS_OK;
+	return job_warn(r->job,
+		"the rays of a view open to %.4g degrees: the detector's pixels are %g wide, and "
+		"its middle is %g from the source; are both in the same unit?",
+		2 * half * degrees, norm3(view->u), norm3(middle));
+}
+
 /* Views that are all the same determine no depth. Filtered back projection of a limited angular
  * range has artefacts and values that are too low. */
 tomos_status run_say_angles(const FileRun *r)
 {
 	double covered, needed, degrees = 180 / 3.14159265358979323846;
 	const tomos_geometry *g = r->whole->geometry;
+	TRY(say_opening(r));
 	if (views_are_equal(g))
 		return job_warn(r->job,
 			"all %lld views have the same angle: nothing tells how deep in "

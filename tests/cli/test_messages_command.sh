@@ -74,6 +74,11 @@ make convert stack.npy lab/frames.tif
 check "views beside the file of the scanner" 2 recon lab/frames.tif --arc 180 --axis 79,5 -o x.npy
 has "it is named" err "'tomos recon lab/scan.xml' reads the geometry from it"
 has "a comma is no decimal mark" err "(the decimal mark is a point)"
+make convert stack.npy shots/
+mv shots/*.tif* lab/
+rm lab/frames.tif
+check "the folder of both" 0 info lab
+has "its file is named" err "'tomos info lab/scan.xml' reads the geometry from it"
 
 # Options as they are typed, whatever the library calls them.
 check "a value out of range" 2 recon scan.h5 --hu 1,2,3 -o x.npy

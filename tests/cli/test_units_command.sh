@@ -130,5 +130,12 @@ has "and a reason" err "even steps"
 # shellcheck disable=SC2046
 check "equal angles" 0 recon s.npy --axis 16.5 --angles "$(printf '0,%.0s' $(seq 39))0" -o d.h5 --overwrite
 has "are mentioned" err "warning: all 40 views have the same angle"
+wide="--geometry fan --source-axis 3 --source-detector 5 --axis 16.5 --arc 360 --method sirt --iterations 1"
+# shellcheck disable=SC2086
+check "a detector in another unit than its distance" 0 recon s.npy $wide --pixel 1 -o d.h5 --overwrite
+has "is mentioned" err "warning: the rays of a view open to 146.3 degrees: the detector's pixels are 1 wide, and its middle is 5 from the source; are both in the same unit?"
+# shellcheck disable=SC2086
+check "in the same one" 0 recon s.npy $wide --pixel 0.5 -o d.h5 --overwrite
+if grep -q "same unit" err; then bad "a warning without need"; else ok "no warning"; fi
 echo "$failures failed"
 [ "$failures" = 0 ]

@@ -169,34 +169,57 @@ static void test_tigre(void **state)
 
 /* ---- LEAP ---- */
 
+static double leap_tau, leap_tilt; /* mm, degrees */
+
+/* In LEAP's frame, the source is at sod (cos a, sin a) with a = phi - 90 degrees, rays go along
+ * -(cos a, sin a) + u (-sin a, cos a) + v z. */
 static void leap_formula(int view, const double p[3], double pixel[2])
 {
-	double phi = sign * 20 * view * M_PI / 180, c = cos(phi), s = sin(phi);
-	double m = 150 / (100 + c * p[0] + s * p[1]);
-	pixel[0] = 18.5 + sign + (c * p[1] - s * p[0]) * m / 0.8;
-	pixel[1] = 14 - sign + p[2] * m / 0.6;
+	double a = (sign * 20 * view - 90) * M_PI / 180, c = cos(a), s = sin(a);
+	double m = 150 / (100 - c * p[0] - s * p[1]);
+	double u = (c * p[1] - s * p[0] + leap_tau) * m, v = p[2] * m;
+	turn(&u, &v, -leap_tilt * M_PI / 180);
+	pixel[0] = 18.5 + sign + u / 0.8;
+	pixel[1] = 14 - sign + v / 0.6;
+}
+
+static void put_leap(const char *angles)
+{
+	char text[4000];
+	snprintf(text, sizeof text,
+		"# CT volume parameters\nnumX = 10\n# CT geometry parameters\ngeometry = cone\n"
+		"numAngles = %d\nnumRows = %d\nnumCols = %d\npixelHeight = 0.6\npixelWidth = 0.8\n"
+		"centerRow = %g\ncenterCol = %g\n%s\nsod = 100\nsdd = 150\ntau = %g\n"
+		"tiltAngle = %g\nhelicalPitch = 0.0\n",
+		VIEWS, ROWS, COLUMNS, 14 - sign, 18.5 + sign, angles, leap_tau, leap_tilt);
+	put("leap.txt", text);
 }
 
 static void test_leap(void **state)
 {
-	char text[4000];
+	char angles[200];
 	(void)state;
-	for (sign = -1; sign <= 1; sign += 2) {
-		snprintf(text, sizeof text,
-			"# CT volume parameters\nnumX = 10\n# CT geometry parameters\ngeometry = "
-			"cone\n"
-			"numAngles = %d\nnumRows = %d\nnumCols = %d\npixelHeight = 0.6\npixelWidth "
-			"= "
-			"0.8\ncenterRow = %g\ncenterCol = %g\nphis = 0, %g, %g, %g, %g\nsod = "
-			"100\nsdd = "
-			"150\ntau = 0.0\nhelicalPitch = 0.0\n",
-			VIEWS, ROWS, COLUMNS, 14 - sign, 18.5 + sign, sign * 20, sign * 40,
-			sign * 60, sign * 80);
-		put("leap.txt", text);
+	for (int i = 0; i < 8; i++) {
+		sign = i & 1 ? 1 : -1;
+		leap_tau = i & 2 ? 0 : 1.5 * sign;
+		leap_tilt = i & 2 ? 0 : -2 * sign;
+		if (i & 4) /* as it writes equal steps */
+			snprintf(angles, sizeof angles, "angularRange = %g", sign * 20 * VIEWS);
+		else
+			snprintf(angles, sizeof angles, "phis = 0, %g, %g, %g, %g", sign * 20,
+				sign * 40, sign * 60, sign * 80);
+		put_leap(angles);
 		check("leap.txt", 0, 0, leap_formula);
 	}
+	leap_tau = leap_tilt = 0;
 	rejected("bad.txt", "geometry = fan\nnumAngles = 1\nnumCols = 2\n",
 		"cone and modular can be read");
+	rejected("bad.txt", "geometry = cone_parallel\nnumAngles = 1\nnumCols = 2\n",
+		"cone and modular can be read");
+	rejected("bad.txt", "geometry = cone\ndetectorType = curved\nnumAngles = 1\nnumCols = 2\n",
+		"flat detectors can be read");
+	rejected("bad.txt", "geometry = cone\nhelicalPitch = 2\nnumAngles = 1\nnumCols = 2\n",
+		"helicalPitch is 2; it must be 0");
 	rejected("bad.txt",
 		"geometry = cone\nnumAngles = 2\nnumRows = 1\nnumCols = 2\npixelWidth = 1\n"
 		"pixelHeight = 1\nsod = 2\nsdd = 3\nphis = 1\n",
@@ -218,10 +241,10 @@ static void test_leap_modular(void **state)
 	for (int k = 0; k < 4; k++) {
 		length += snprintf(text + length, sizeof text - (size_t)length, "%s = ", names[k]);
 		for (int v = 0; v < VIEWS; v++) {
-			double phi = 20 * v * M_PI / 180, c = cos(phi), s = sin(phi);
+			double a = (20 * v - 90) * M_PI / 180, c = cos(a), s = sin(a);
 			double column = 0.8 * (19.5 - 19.5), row = 0.6 * (14.5 - 13);
-			const double all[4][3] = {{-100 * c, -100 * s, 0},
-				{50 * c - s * column, 50 * s + c * column, row}, {0, 0, 1},
+			const double all[4][3] = {{100 * c, 100 * s, 0},
+				{-50 * c - s * column, -50 * s + c * column, row}, {0, 0, 1},
 				{-s, c, 0}};
 			length += snprintf(text + length, sizeof text - (size_t)length,
 				"%.12g, %.12g, %.12g%s", all[k][0], all[k][1], all[k][2],

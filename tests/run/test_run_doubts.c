@@ -217,6 +217,46 @@ static void noise_is_no_wrong_flat(void **state)
 	}
 }
 
+/* A view, or a flat, that was named for a dark field. */
+static void darks_that_are_bright(void **state)
+{
+	Work w;
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		static float darks[ROWS * COLUMNS];
+		write_counts("dark.h5", 1, -1);
+		for (int k = 0; k < ROWS * COLUMNS; k++)
+			darks[k] = i ? 900 : 300;
+		hid_t file = H5Fopen(at("dark.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+		h5_put(file, "exchange/data_dark", H5T_NATIVE_FLOAT, 3,
+			(hsize_t[]){1, ROWS, COLUMNS}, darks);
+		H5Fclose(file);
+		work_init(&w, "dark.npy");
+		(i ? says : says_no)(run_scan(&w, "dark.h5"),
+			"the darks have 0.9 times the counts of the flats");
+	}
+}
+
+/* A source that fades, or comes up, by 8 % in the course of the scan. */
+static void light_that_changes(void **state)
+{
+	Work w;
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		write_counts("fading.h5", 1, -1);
+		for (int64_t k = 0; k < COUNT_ALL; k++)
+			counts[k] *=
+				1 + 0.08F * (float)(i - 1) * (float)(k / (ROWS * COLUMNS)) / VIEWS;
+		put_counts("fading.h5");
+		work_init(&w, "fading.npy");
+		const char *said = run_scan(&w, "fading.h5");
+		says_no(said, "wider than the detector");
+		(i == 1 ? says_no : says)(said, "the light of the source changes");
+		if (i == 0)
+			says(said, "air at both edges transmits 0.926 to 0.996");
+	}
+}
+
 /* One view that is far too bright does not hide that the others are cut off. */
 static void wide_objects_with_a_bad_view(void **state)
 {
@@ -424,8 +464,9 @@ static void short_arcs_are_degrees(void **state)
 #define TESTS(T) \
 	T(black_views_are_bad), T(views_of_nan_are_bad), T(other_views_stay), \
 		T(flats_that_do_not_fit), T(noise_does_not_hide_flats), T(noise_is_no_wrong_flat), \
-		T(wide_objects_with_a_bad_view), T(numbers_that_are_no_integrals), \
-		T(numbers_of_another_type), T(mixtures_are_not_corrected), \
-		T(cylinders_are_no_frames), T(single_pixels_are_dead), T(noise_is_no_object), \
-		T(empty_beams_have_no_axis), T(found_axes_have_a_word), T(short_arcs_are_degrees)
+		T(darks_that_are_bright), T(light_that_changes), T(wide_objects_with_a_bad_view), \
+		T(numbers_that_are_no_integrals), T(numbers_of_another_type), \
+		T(mixtures_are_not_corrected), T(cylinders_are_no_frames), \
+		T(single_pixels_are_dead), T(noise_is_no_object), T(empty_beams_have_no_axis), \
+		T(found_axes_have_a_word), T(short_arcs_are_degrees)
 TEST_MAIN(TESTS, make_scan, scratch_remove)

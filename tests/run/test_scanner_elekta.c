@@ -74,6 +74,17 @@ static void put_frames(const char *folder, const Lab *lab, double most)
 	assert_int_equal(fclose(file), 0);
 }
 
+/* Angles that go on at the other end of a turn are said as they go on. */
+static void assert_rotation(const char *words)
+{
+	tomos_scan_info info = {.bytes = sizeof info};
+	tomos_scan *scan;
+	assert_ok(tomos_scan_open(&scan, at("one/00001.his"), NULL));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_non_null(strstr(info.read, words));
+	tomos_scan_close(scan);
+}
+
 static void test_frames(void **state)
 {
 	(void)state;
@@ -82,6 +93,7 @@ static void test_frames(void **state)
 		put_views("one", &lab, i ? 1 : PER_FILE);
 		put_frames("one", &lab, 0);
 		assert_object(at("one/00001.his"));
+		assert_rotation(i ? "20 to 378 degrees" : "20 to -338 degrees");
 		assert_true(i == 1 || unlink(at("one/00006.his")) == 0);
 	}
 }

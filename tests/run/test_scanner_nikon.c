@@ -1,57 +1,5 @@
 /* Nikon's .xtekct: geometry from the keys, both signs of everything that has one. */
-#include "run/scanner_help.h"
-
-/* Offsets in mm are to the left as seen from the source, angles those of the stage. */
-typedef struct {
-	double first, step, object, detector[2], roll, tilt;
-	bool older, unsaid; /* older keys; the axis is to be searched for */
-	bool both;          /* the newer keys are there as well and 0 */
-	int fewer;          /* views than there are files */
-} Case;
-
-static void put_xtekct(const char *path, const Case *c, const Lab *lab)
-{
-	char text[2000], axis[400];
-	double height = 0.5 * (double)lab->rows * tan(-c->roll * M_PI / 180);
-	if (c->older)
-		snprintf(axis, sizeof axis,
-			"CentreOfRotationTop=%.9g\r\nCentreOfRotationBottom=%.9g\r\n%s",
-			c->object * 2.5 + 0.5 * height, c->object * 2.5 - 0.5 * height,
-			c->both ? "ObjectOffsetX=0\r\nObjectRoll=0\r\n" : "");
-	else
-		snprintf(axis, sizeof axis,
-			"ObjectOffsetX=%.9g\r\nObjectRoll=%.9g\r\nObjectTilt=%.9g\r\n"
-			"CentreOfRotationTop=0\r\nCentreOfRotationBottom=0\r\n",
-			c->object, c->roll, c->tilt);
-	snprintf(text, sizeof text,
-		"[XTekCT]\r\nName=part\r\nSrcToObject=200\r\nSrcToDetector=500\r\n"
-		"DetectorPixelsX=%d\r\nDetectorPixelsY=%d\r\nDetectorPixelSizeX=0.5\r\n"
-		"DetectorPixelSizeY=0.5\r\nDetectorOffsetX=%.9g\r\nDetectorOffsetY=%.9g\r\n%s"
-		"Projections=%d\r\nAngularStep=%.9g\r\nInitialAngle=%.9g\r\nWhiteLevel=60000\r\n"
-		"AutomaticCentreOfRotation=%d\r\nInputFolderName=\r\nInputSeparator=_\r\n"
-		"[Xrays]\r\nXraykV=120\r\n",
-		LAB_COLUMNS, LAB_ROWS, c->detector[0], c->detector[1], axis, LAB_VIEWS - c->fewer,
-		c->step, c->first, c->unsaid);
-	put_words(path, text);
-}
-
-static void put_scan(const Case *c)
-{
-	Lab lab = lab_make();
-	double roll = c->roll * M_PI / 180, tilt = -c->tilt * M_PI / 180;
-	lab.axis[0] = -c->object;
-	lab.detector[0] = -c->detector[0];
-	lab.detector[2] = -c->detector[1];
-	lab.along[0] = sin(roll);
-	lab.along[1] = -sin(tilt) * cos(roll);
-	lab.along[2] = cos(tilt) * cos(roll);
-	lab.first = c->first;
-	lab.step = c->step;
-	float *counts = lab_counts(&lab);
-	put_tiffs(&lab, counts, "part_", 4, 1);
-	free(counts);
-	put_xtekct(at("part.xtekct"), c, &lab);
-}
+#include "run/nikon_help.h"
 
 static void check(const Case *c)
 {
@@ -137,92 +85,6 @@ static void test_options(void **state)
 	assert_says("i0 is 'many'");
 }
 
-static tomos_prepared *open_towards(const char *direction)
-{
-	tomos_axis_options axis = tomos_axis_defaults();
-	tomos_prepared *p = NULL;
-	axis.direction = direction;
-	const tomos_job job = {.bytes = sizeof job, .scan = at("part.xtekct"), .axis = &axis};
-	assert_ok(tomos_prepared_open(&p, &job, NULL));
-	return p;
-}
-
-/* Rays contradict the direction of the file: it is kept with a warning, unless the data are asked,
- * whether the file says the axis or not. */
-static void test_contradicted(void **state)
-{
-	Lab lab = {.rows = LAB_ROWS};
-	const Case wrong[] = {{.step = -2, .object = 0}, {.step = -2, .object = 0, .unsaid = true}};
-	(void)state;
-	put_scan(&(Case){.step = 2});
-	for (int i = 0; i < COUNT(wrong); i++) {
-		put_xtekct(at("part.xtekct"), &wrong[i], &lab);
-		tomos_prepared *p = open_towards("check");
-		const char *warning = tomos_prepared_warning(p);
-		assert_true(
-			warning && strstr(warning, "agree only if the rotation is the reverse"));
-		tomos_prepared_close(p);
-		p = open_towards("given");
-		warning = tomos_prepared_warning(p);
-		assert_true(!warning || !strstr(warning, "direction"));
-		tomos_prepared_close(p);
-		p = open_towards("auto");
-		assert_null(tomos_prepared_warning(p));
-		assert_non_null(strstr(tomos_prepared_note(p), "negated"));
-		assert_projections(p, i ? 0.05 : 1e-3);
-		tomos_prepared_close(p);
-	}
-	put_xtekct(at("part.xtekct"), &(Case){.step = 2}, &lab);
-	tomos_prepared *p = open_towards("check");
-	assert_null(tomos_prepared_warning(p));
-	tomos_prepared_close(p);
-}
-
-/* The direction that the user says is kept as well, with the axis searched for or given. */
-static void test_reverse(void **state)
-{
-	tomos_scan_options o = tomos_scan_defaults();
-	double axis = 0.5 * (LAB_COLUMNS - 1);
-	(void)state;
-	put_scan(&(Case){.step = 2, .unsaid = true});
-	o.pixel = 0;
-	o.reverse = 1;
-	for (int i = 0; i < 4; i++) {
-		o.axis = i & 1 ? &axis : NULL;
-		o.axis_count = i & 1;
-		if (i == 2)
-			put_xtekct(at("part.xtekct"), &(Case){.step = -2, .unsaid = true},
-				&(Lab){.rows = LAB_ROWS});
-		tomos_prepared *p = lab_open(at("part.xtekct"), NULL, &o);
-		const char *warning = tomos_prepared_warning(p);
-		if (i < 2)
-			assert_true(
-				warning && strstr(warning, "only without the option 'reverse'"));
-		else
-			assert_null(warning);
-		tomos_prepared_close(p);
-	}
-}
-
-/* An axis that rays contradict is kept with a warning that says where they see it. */
-static void test_elsewhere(void **state)
-{
-	Lab lab = {.rows = LAB_ROWS};
-	(void)state;
-	put_scan(&(Case){.step = 2, .object = 0.35});
-	put_xtekct(at("part.xtekct"), &(Case){.step = 2, .object = -0.35}, &lab);
-	tomos_prepared *p = open_towards("check");
-	const char *warning = tomos_prepared_warning(p);
-	assert_true(warning && strstr(warning, "axis at column 41.2"));
-	assert_true(strstr(warning, "says 37.75, which is kept"));
-	assert_non_null(strstr(tomos_prepared_note(p), "axis      column 37.75, from"));
-	tomos_prepared_close(p);
-	put_xtekct(at("part.xtekct"), &(Case){.step = 2, .object = 0.3}, &lab); /* 0.25 columns */
-	p = open_towards("check");
-	assert_null(tomos_prepared_warning(p));
-	tomos_prepared_close(p);
-}
-
 typedef struct {
 	char text[4000];
 } Lines;
@@ -250,20 +112,6 @@ static void test_said(void **state)
 	tomos_prepared_close(p);
 }
 
-static void change(const char *path, const char *from, const char *to)
-{
-	size_t length;
-	char *bytes = (char *)get_file(path, &length), changed[4000];
-	char *text = strndup(bytes, length);
-	const char *place = strstr(text, from);
-	assert_non_null(place);
-	free(bytes);
-	snprintf(changed, sizeof changed, "%.*s%s%s", (int)(place - text), text, to,
-		place + strlen(from));
-	put_words(path, changed);
-	free(text);
-}
-
 /* The file that is missing is named, and what to do about it. */
 static void test_missing(void **state)
 {
@@ -277,7 +125,7 @@ static void test_missing(void **state)
 	assert_int_equal(remove(at("part_0050.tif")), 0);
 	assert_int_not_equal(tomos_scan_open(&scan, at("part.xtekct"), NULL), TOMOS_OK);
 	assert_says("number 50 is missing, after");
-	assert_says("the option 'bad-views'");
+	assert_says("the option 'bad-views' 49");
 }
 
 /* Names in Latin-1 are those of files in UTF-8. */
@@ -312,6 +160,98 @@ static void test_white(void **state)
 	assert_true(info.white == 0 && info.flats == 0);
 	assert_non_null(
 		strstr(info.read, "65537 is not used: it is more than frames of type uint16"));
+	tomos_scan_close(scan);
+}
+
+/* A level that is none leaves the counts without an object to the options. */
+static void test_no_white(void **state)
+{
+	tomos_source_options source = tomos_source_defaults();
+	tomos_scan_info info = {.bytes = sizeof info};
+	tomos_scan *scan;
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	change(at("part.xtekct"), "WhiteLevel=60000", "WhiteLevel=0");
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), NULL));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_true(info.white == 0 && info.flats == 0);
+	assert_non_null(strstr(info.read, "WhiteLevel is 0 and is not used"));
+	tomos_scan_close(scan);
+	source.i0 = "60000";
+	tomos_prepared *p = lab_open(at("part.xtekct"), &source, NULL);
+	assert_projections(p, 1e-3);
+	tomos_prepared_close(p);
+}
+
+static void assert_noted(const char *words, bool noted)
+{
+	tomos_scan_info info = {.bytes = sizeof info};
+	tomos_scan *scan;
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), NULL));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_true((strstr(info.read, words) != NULL) == noted);
+	tomos_scan_close(scan);
+}
+
+/* The size of voxels that the file says shows distances and pixels that are wrong. */
+static void test_voxel(void **state)
+{
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	change(at("part.xtekct"), "Name=part", "Name=part\r\nVoxelSizeX=0.201");
+	assert_noted("VoxelSizeX", false);
+	change(at("part.xtekct"), "DetectorPixelSizeX=0.5", "DetectorPixelSizeX=1");
+	assert_noted("VoxelSizeX is 0.201 mm, and the distances and pixels make 0.4 mm", true);
+}
+
+/* The file is named that has its distances the wrong way round. */
+static void test_swapped(void **state)
+{
+	tomos_geometry *g;
+	tomos_scan *scan;
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	change(at("part.xtekct"), "SrcToObject=200", "SrcToObject=500");
+	change(at("part.xtekct"), "SrcToDetector=500", "SrcToDetector=200");
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), NULL));
+	assert_int_equal(tomos_scan_geometry(scan, &g, NULL), TOMOS_BAD_FILE);
+	assert_says("says that the detector is 200 mm from the source and the axis 500 mm");
+	tomos_scan_close(scan);
+}
+
+/* So do pixels and angles that few scans have. */
+static void test_unusual(void **state)
+{
+	(void)state;
+	put_scan(&(Case){.step = 2});
+	assert_noted("times as high", false);
+	assert_noted("full turn", false);
+	change(at("part.xtekct"), "DetectorPixelSizeY=0.5", "DetectorPixelSizeY=5");
+	change(at("part.xtekct"), "AngularStep=2", "AngularStep=4");
+	assert_noted("pixels are 10 times as high as wide", true);
+	assert_noted("the views go round 716 degrees, which is more than a full turn", true);
+}
+
+/* Names of views without a separator, and a file that begins with a byte order mark. */
+static void test_separator(void **state)
+{
+	Lab lab = lab_make();
+	tomos_scan *scan;
+	size_t length;
+	(void)state;
+	lab.views = 4;
+	float *counts = lab_counts(&lab);
+	put_tiffs(&lab, counts, "none", 4, 1);
+	free(counts);
+	put_xtekct(at("part.xtekct"), &(Case){.step = 2, .fewer = LAB_VIEWS - 4}, &lab);
+	change(at("part.xtekct"), "Name=part", "Name=none");
+	change(at("part.xtekct"), "InputSeparator=_", "InputSeparator=");
+	unsigned char *text = get_file(at("part.xtekct"), &length), marked[4000] = "\xef\xbb\xbf";
+	assert_true(length < sizeof marked - 3);
+	memcpy(marked + 3, text, length);
+	free(text);
+	put_file(at("part.xtekct"), marked, length + 3);
+	assert_ok(tomos_scan_open(&scan, at("part.xtekct"), NULL));
 	tomos_scan_close(scan);
 }
 
@@ -432,7 +372,7 @@ static void test_flip(void **state)
 
 #define TESTS(T) \
 	T(test_directions_and_offsets), T(test_axes), T(test_rejections), T(test_options), \
-		T(test_contradicted), T(test_reverse), T(test_elsewhere), T(test_no_effect), \
-		T(test_defaults_given), T(test_said), T(test_missing), T(test_latin), \
-		T(test_white), T(test_flats), T(test_flip)
+		T(test_no_effect), T(test_defaults_given), T(test_said), T(test_missing), \
+		T(test_latin), T(test_white), T(test_no_white), T(test_voxel), T(test_swapped), \
+		T(test_unusual), T(test_separator), T(test_flats), T(test_flip)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

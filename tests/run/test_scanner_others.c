@@ -43,11 +43,22 @@ static tomos_scan_info described(const char *path)
 	return info;
 }
 
+static void assert_noted(const char *path, const char *words)
+{
+	tomos_scan_info info = {.bytes = sizeof info};
+	tomos_scan *scan;
+	assert_ok(tomos_scan_open(&scan, path, NULL));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_non_null(strstr(info.read, words));
+	tomos_scan_close(scan);
+}
+
 static void put_pca(double sector)
 {
 	char text[1000];
 	snprintf(text, sizeof text,
 		"[General]\r\nVersion-pca=2\r\n[Geometry]\r\nFDD=500.0\r\nFOD=200.0\r\ncx=12.5\r\n"
+		"VoxelSizeX=0.3\r\n"
 		"[CT]\r\nNumberImages=%d\r\nRotationSector=%g\r\nFreeRay=50000\r\n[Image]\r\n"
 		"DimX=%d\r\nDimY=%d\r\n[Detector]\r\nPixelsizeX=0.5\r\nPixelsizeY=0.5\r\n",
 		LAB_VIEWS, sector, LAB_COLUMNS, LAB_ROWS);
@@ -67,6 +78,7 @@ static void test_phoenix(void **state)
 		assert_object_at(at("gear.pca"), NULL, lab.detector[0] / 0.5);
 	}
 	assert_true(described(at("gear.pca")).white == 50000);
+	assert_noted(at("gear.pca"), "VoxelSizeX is 0.3 mm, and the distances and pixels make 0.2");
 	assert_damage(at("gear.pca"), 1000);
 	assert_rejected(at("gear.pca"), "[Geometry]\nFDD = x\nFOD = 2\n", "'FDD' is 'x'");
 	assert_rejected(at("gear.pca"), "[General]\nVersion-pca=2\n[Geometry]\nFDD=5\n",
@@ -143,7 +155,8 @@ static void put_diondo(const char *helix, int views)
 		"<ProjectionDimX>%d</ProjectionDimX><ProjectionDimY>%d</ProjectionDimY>"
 		"<ProjectionPixelSizeX>0.5</ProjectionPixelSizeX><ProjectionPixelSizeY>0.5"
 		"</ProjectionPixelSizeY><ProjectionCount>%d</ProjectionCount>"
-		"<ProjectionCenterOffsetX>0.3</ProjectionCenterOffsetX></Recon><Geometrie>"
+		"<ProjectionCenterOffsetX>0.3</ProjectionCenterOffsetX><VolumeVoxelSizeX>0.3</"
+		"VolumeVoxelSizeX></Recon><Geometrie>"
 		"<SourceDetectorDist>500</SourceDetectorDist><SourceObjectDist>200"
 		"</SourceObjectDist><Slices><string>123,45mm</string></Slices></Geometrie></Scan>",
 		helix, LAB_COLUMNS, LAB_ROWS, views);
@@ -178,6 +191,7 @@ static void test_diondo(void **state)
 	put_raws(&lab, "Projection/_0123,45_");
 	assert_reversed(at("scan.xml"), -3);
 	assert_true(described(at("scan.xml")).white == 65535);
+	assert_noted(at("scan.xml"), "VolumeVoxelSizeX is 0.3 mm, and the distances");
 	assert_damage(at("scan.xml"), 2000);
 	put_diondo("true", LAB_VIEWS);
 	assert_int_equal(tomos_scan_open(&scan, at("scan.xml"), NULL), TOMOS_UNSUPPORTED);

@@ -255,6 +255,21 @@ static void test_no_direction(void **state)
 	}
 }
 
+/* What the frames are not is said. */
+static void test_frames(void **state)
+{
+	(void)state;
+	const Lab lab = skyscan_lab(2, 23.5, 0);
+	free(put_views(&lab));
+	put_log("CW", 23.5,
+		"Scanning Trajectory=ROUND\r\nFlat Field Correction=OFF\r\n"
+		"Number Of Horizontal Offset Positions=2\r\n");
+	assert_note("Flat Field Correction is OFF");
+	assert_note("Number Of Horizontal Offset Positions is 2: frames are taken to be joined");
+	put_log("CW", 148, "");
+	assert_note("Optical Axis (line) is 148, outside the 48 rows");
+}
+
 static void test_rejections(void **state)
 {
 	tomos_scan *scan;
@@ -264,6 +279,9 @@ static void test_rejections(void **state)
 	put_log("CW", 23.5, "Number of connected scans=3\r\n");
 	assert_int_equal(tomos_scan_open(&scan, at("bone.log"), NULL), TOMOS_BAD_FILE);
 	assert_says("describes 3 connected scans: name one of them, like 'bone~00.log'");
+	put_log("CW", 23.5, "Scanning Trajectory=HELICAL\r\n");
+	assert_int_equal(tomos_scan_open(&scan, at("bone.log"), NULL), TOMOS_UNSUPPORTED);
+	assert_says("'Scanning Trajectory' is 'HELICAL'; ROUND can be read");
 	assert_rejected(at("bone.log"), "[System]\nScanner=SkyScan1172\n[Acquisition]\n",
 		"does not have 'Object to Source (mm)'");
 	assert_rejected(at("bone.log"), "[System]\n[Acquisition]\nObject to Source (mm)=0\n",
@@ -272,5 +290,5 @@ static void test_rejections(void **state)
 
 #define TESTS(T) \
 	T(test_directions), T(test_shifts), T(test_names), T(test_transforms), T(test_displaced), \
-		T(test_no_direction), T(test_rejections)
+		T(test_no_direction), T(test_frames), T(test_rejections)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

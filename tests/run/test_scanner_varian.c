@@ -41,17 +41,23 @@ static void put_packed(FILE *file, int64_t rows, int64_t columns, const float *d
 	free(numbers);
 }
 
+static int xim_plain; /* bytes per pixel of files without compression; 0: compressed */
+
 /* The reading of the chamber is not written where it is 0. */
 static void put_xim(const char *path, const Lab *lab, const float *data, double angle, int chamber)
 {
 	FILE *file = fopen(path, "wb");
 	assert_non_null(file);
 	fwrite("VMS.XI\0", 1, 8, file);
-	const int64_t head[] = {1, lab->columns, lab->rows, 32, 4, 1};
+	const int64_t head[] = {1, lab->columns, lab->rows, 8 * (xim_plain ? xim_plain : 4),
+		xim_plain ? xim_plain : 4, xim_plain == 0};
 	for (int i = 0; i < COUNT(head); i++)
 		put_number(file, (uint64_t)head[i], 4);
-	put_packed(file, lab->rows, lab->columns, data, true);
-	put_number(file, (uint64_t)(4 * lab->rows * lab->columns), 4);
+	if (!xim_plain)
+		put_packed(file, lab->rows, lab->columns, data, true);
+	put_number(file, (uint64_t)((xim_plain ? xim_plain : 4) * lab->rows * lab->columns), 4);
+	for (int64_t i = 0; xim_plain && i < lab->rows * lab->columns; i++)
+		put_number(file, (uint64_t)data[i], xim_plain);
 	put_number(file, 2, 4); /* histogram */
 	put_number(file, 7, 8);
 	put_number(file, chamber ? 4 : 3, 4); /* properties */
@@ -152,6 +158,36 @@ static void test_views(void **state)
 		assert_volume(p, 0.005);
 		tomos_prepared_close(p);
 	}
+}
+
+/* Files without compression, and what stays of them when they are damaged. */
+static void test_plain(void **state)
+{
+	tomos_source_options o = tomos_source_defaults();
+	tomos_scan *scan;
+	Lab lab = lab_make();
+	(void)state;
+	o.i0 = "60000";
+	lab.u[0] = lab.v[2] = 0.5;
+	mkdir(at("a"), 0700);
+	mkdir(at("a/b"), 0700);
+	put_setup(0, "");
+	for (xim_plain = 2; xim_plain <= 4; xim_plain += 2) {
+		put_views(&lab, "xim");
+		tomos_prepared *p = lab_open(at("a/b/Proj_00003.xim"), &o, NULL);
+		assert_projections(p, 1e-3);
+		tomos_prepared_close(p);
+	}
+	lab.rows = lab.columns = 20;
+	for (int i = 0; i < 2; i++) {
+		xim_plain = i ? 3 : 4;
+		put_xim(at("a/b/Proj_00000.xim"), &lab, (float[400]){1}, 1, 0);
+		if (i == 0)
+			assert_damage(at("a/b/Proj_00000.xim"), 400);
+	}
+	xim_plain = 0;
+	assert_int_not_equal(tomos_scan_open(&scan, at("a/b/Proj_00000.xim"), NULL), TOMOS_OK);
+	assert_says("has 1200 bytes of 3 per pixel for 20 rows x 20 columns");
 }
 
 /* ---- air ----------------------------------------------------------------------------------- */
@@ -313,5 +349,6 @@ static void test_rejections(void **state)
 }
 
 #define TESTS(T) \
-	T(test_views), T(test_air), T(test_rotating_air), T(test_air_open), T(test_rejections)
+	T(test_views), T(test_plain), T(test_air), T(test_rotating_air), T(test_air_open), \
+		T(test_rejections)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

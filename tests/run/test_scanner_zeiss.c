@@ -198,6 +198,31 @@ static void test_rejections(void **state)
 	assert_says("not projections");
 }
 
+/* A scan that was ended early: the images that were taken. */
+static void test_ended(void **state)
+{
+	tomos_scan_info info = {.bytes = sizeof info};
+	tomos_scan *scan;
+	Lab lab = lab_make();
+	(void)state;
+	lab.views = 3;
+	OleWriter *w = make_scan(&lab, 5, true);
+	put_int(w, "ImageInfo/NoOfImages", 5);
+	put_int(w, "ImageInfo/ImagesTaken", 3);
+	assert_true(ole_write(w, at("a.txrm")));
+	assert_ok(tomos_scan_open(&scan, at("a.txrm"), NULL));
+	assert_ok(tomos_scan_describe(scan, &info));
+	assert_true(info.views == 3 && info.has_angles);
+	assert_non_null(strstr(info.read, "3 of 5 images were taken"));
+	tomos_scan_close(scan);
+	w = make_scan(&lab, 5, true);
+	put_int(w, "ImageInfo/NoOfImages", 5);
+	put_int(w, "ImageInfo/ImagesTaken", 4);
+	assert_true(ole_write(w, at("a.txrm")));
+	assert_int_equal(tomos_scan_open(&scan, at("a.txrm"), NULL), TOMOS_BAD_FILE);
+	assert_says("does not have 'ImageData1/Image4'");
+}
+
 /* The two files of the data-exchange project, where they are there. */
 static void test_samples(void **state)
 {
@@ -232,5 +257,5 @@ static void test_samples(void **state)
 
 #define TESTS(T) \
 	T(test_directions), T(test_shifts), T(test_parallel), T(test_large), T(test_rejections), \
-		T(test_samples)
+		T(test_ended), T(test_samples)
 TEST_MAIN(TESTS, scratch_make, scratch_remove)

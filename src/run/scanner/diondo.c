@@ -54,7 +54,7 @@ static tomos_status fill(tomos_scan *scan, const XmlNode *root)
 {
 	static const char *const modes[] = {
 		"ScanParameter/HelixMode", "ScanParameter/Laminography"};
-	double source_detector, source_object, pixel[2], offset = 0;
+	double source_detector, source_object, pixel[2], offset = 0, voxel = 0;
 	int64_t views;
 	for (int i = 0; i < COUNT(modes); i++)
 		if (strncmp(xml_text(root, modes[i]), "true", 4) == 0)
@@ -69,6 +69,7 @@ static tomos_status fill(tomos_scan *scan, const XmlNode *root)
 	TRY(whole(root, scan->path, "Recon/ProjectionDimY", &scan->rows));
 	TRY(whole(root, scan->path, "Recon/ProjectionCount", &views));
 	TRY(xml_number(root, "Recon/ProjectionCenterOffsetX", scan->path, &offset, &(bool){false}));
+	TRY(xml_number(root, "Recon/VolumeVoxelSizeX", scan->path, &voxel, &(bool){false}));
 	TRY(open_views(scan, views));
 	const Pose pose = pose_upright(source_object, source_detector, pixel);
 	TRY(scan_pose(scan, &pose));
@@ -77,6 +78,8 @@ static tomos_status fill(tomos_scan *scan, const XmlNode *root)
 	scan->setup.axis = NAN;
 	TRY(scan_notes(scan));
 	TRY(scan_mirrored(scan));
+	TRY(scan_voxel(
+		scan, "VolumeVoxelSizeX", voxel, pixel[0] * source_object / source_detector));
 	return offset != 0 ? scan_note(scan, "note",
 				     "ProjectionCenterOffsetX is %g and is not "
 				     "used: its sign is not documented",

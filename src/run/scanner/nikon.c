@@ -15,7 +15,7 @@ static bool nikon_head(const char *head, size_t length)
 }
 
 typedef struct {
-	double source_object, source_detector, pixel[2], first, step, white;
+	double source_object, source_detector, pixel[2], first, step, voxel;
 	double offset[2], object, roll, tilt; /* mm, radians */
 	bool axis;                            /* the offset of the axis is said */
 	bool unused;                          /* twice, and the older keys are not used */
@@ -57,7 +57,7 @@ static tomos_status read_keys(const Keys *k, Nikon *n)
 	TRY(keys_count(k, section, "Projections", &n->views));
 	TRY(keys_number(k, section, "AngularStep", &n->step, NULL));
 	TRY(keys_number(k, section, "InitialAngle", &n->first, &(bool){false}));
-	TRY(keys_positive(k, section, "WhiteLevel", &n->white, &(bool){false}));
+	TRY(keys_number(k, section, "VoxelSizeX", &n->voxel, &(bool){false}));
 	TRY(keys_number(k, section, "DetectorOffsetX", &n->offset[0], &(bool){false}));
 	TRY(keys_number(k, section, "DetectorOffsetY", &n->offset[1], &(bool){false}));
 	return read_axis(k, n);
@@ -69,16 +69,18 @@ static tomos_status open_views(tomos_scan *scan, const Keys *k, int64_t views)
 	const char *inner = keys_text(k, section, "InputFolderName");
 	const char *name = keys_text(k, section, "Name");
 	const char *separator = keys_text(k, section, "InputSeparator");
-	char *folder = NULL, *below = NULL, *prefix = NULL;
+	char *folder = NULL, *below = NULL, *prefix = NULL, *plain = NULL;
 	tomos_status status;
 	TRY_OR_DONE(folder_of(&folder, scan->path));
 	TRY_OR_DONE(mem_printf(
 		&below, "%s%s%s", folder, inner ? inner : "", inner && inner[0] ? "/" : ""));
 	TRY_OR_DONE(mem_printf(
 		&prefix, "%s%s", name ? name : "", separator && separator[0] ? separator : "_"));
+	TRY_OR_DONE(mem_printf(&plain, "%s", name ? name : ""));
 	status = numbered_tiffs(scan, io_is_directory(below) ? below : folder,
-		(const char *[2]){prefix}, views, NULL);
+		(const char *[2]){prefix, separator && !separator[0] ? plain : NULL}, views, NULL);
 done:
+	mem_free(plain);
 	mem_free(prefix);
 	mem_free(below);
 	mem_free(folder);
@@ -106,11 +108,13 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 	const Pose pose = nikon_pose(&n);
 	TRY(scan_pose(scan, &pose));
 	TRY(scan_steps(scan, n.first, n.step));
-	scan->setup.white = n.white;
+	TRY(scan_level(scan, k, section, "WhiteLevel"));
 	scan->setup.direction_known = true;
 	if (!n.axis)
 		scan->setup.axis = NAN;
 	TRY(scan_notes(scan));
+	TRY(scan_voxel(
+		scan, "VoxelSizeX", n.voxel, n.pixel[0] * n.source_object / n.source_detector));
 	if (n.unused)
 		TRY(scan_note(scan, "note",
 			"CentreOfRotationTop and CentreOfRotationBottom are not used, as "

@@ -13,7 +13,7 @@ static bool phoenix_head(const char *head, size_t length)
 }
 
 typedef struct {
-	double source_detector, source_object, pixel[2], sector, white;
+	double source_detector, source_object, pixel[2], sector, white, voxel;
 	int64_t views, rows, columns;
 } Phoenix;
 
@@ -25,7 +25,8 @@ static tomos_status read_keys(const Keys *k, Phoenix *p)
 	TRY(keys_positive(k, "", "PixelsizeX", &p->pixel[0], NULL));
 	TRY(keys_positive(k, "", "PixelsizeY", &p->pixel[1], NULL));
 	TRY(keys_number(k, "", "RotationSector", &p->sector, &(bool){false}));
-	TRY(keys_positive(k, "", "FreeRay", &p->white, &(bool){false}));
+	TRY(keys_number(k, "", "FreeRay", &p->white, &(bool){false}));
+	TRY(keys_number(k, "Geometry", "VoxelSizeX", &p->voxel, &(bool){false}));
 	TRY(keys_count(k, "", "NumberImages", &p->views));
 	TRY(keys_count(k, "", "DimX", &p->columns));
 	return keys_count(k, "", "DimY", &p->rows);
@@ -59,10 +60,12 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 	const Pose pose = pose_upright(p.source_object, p.source_detector, p.pixel);
 	TRY(scan_pose(scan, &pose));
 	TRY(scan_steps(scan, 0, p.sector / (double)p.views));
-	scan->setup.white = p.white;
+	TRY(scan_level(scan, k, "", "FreeRay"));
 	scan->setup.axis = NAN;
 	TRY(scan_notes(scan));
 	TRY(scan_mirrored(scan));
+	TRY(scan_voxel(
+		scan, "VoxelSizeX", p.voxel, p.pixel[0] * p.source_object / p.source_detector));
 	for (int i = 0; i < COUNT(left); i++) {
 		double value = 0;
 		bool found;

@@ -102,6 +102,35 @@ static tomos_status note_white(tomos_scan *scan)
 		element_name(type));
 }
 
+/* The last angle in degrees, on the way from the first: a list may go on at 0 after 360. */
+static double last_angle(const double *angles, int64_t count)
+{
+	double sum = angles[0] / RADIANS, last = angles[count - 1] / RADIANS;
+	int64_t wide = 0;
+	for (int64_t i = 1; i < count; i++) {
+		double step = (angles[i] - angles[i - 1]) / RADIANS;
+		wide += fabs(step) > 180;
+		sum += remainder(step, 360);
+	}
+	return wide > 0 && wide <= 2 && count > 8 ? sum : last;
+}
+
+/* Values that a wrong number in the file makes, and few scans have. */
+static tomos_status note_doubts(tomos_scan *scan, int64_t views)
+{
+	static const double most_turn = 390, most_ratio = 1.5;
+	double ratio = scan->pixel[1] / scan->pixel[0];
+	if (ratio > most_ratio || ratio < 1 / most_ratio)
+		TRY(scan_note(scan, "note", "pixels are %.4g times as high as wide", ratio));
+	if (!scan->angles)
+		return TOMOS_OK;
+	double turn = fabs(last_angle(scan->angles, views) - scan->angles[0] / RADIANS);
+	if (turn > most_turn)
+		return scan_note(scan, "note",
+			"the views go round %.4g degrees, which is more than a full turn", turn);
+	return TOMOS_OK;
+}
+
 tomos_status scan_notes(tomos_scan *scan)
 {
 	const ScanSetup *s = &scan->setup;
@@ -125,9 +154,32 @@ tomos_status scan_notes(tomos_scan *scan)
 			s->roll / RADIANS, s->slant / RADIANS, s->swivel / RADIANS));
 	if (scan->angles)
 		TRY(scan_note(scan, "rotation", "%.6g to %.6g degrees%s",
-			scan->angles[0] / RADIANS + 0.0, scan->angles[views - 1] / RADIANS,
+			scan->angles[0] / RADIANS + 0.0, last_angle(scan->angles, views),
 			s->direction_known ? "" : "; the direction is not said"));
+	TRY(note_doubts(scan, views));
 	return note_white(scan);
+}
+
+tomos_status scan_level(tomos_scan *scan, const Keys *k, const char *section, const char *name)
+{
+	double white = 0;
+	bool found;
+	TRY(keys_number(k, section, name, &white, &found));
+	scan->setup.white = white > 0 ? white : 0;
+	if (!found || white > 0)
+		return TOMOS_OK;
+	return scan_note(
+		scan, "note", "%s is %g and is not used: it must be greater than 0", name, white);
+}
+
+tomos_status scan_voxel(tomos_scan *scan, const char *name, double said, double made)
+{
+	static const double most = 0.02;
+	if (said == 0 || fabs(said / made - 1) <= most)
+		return TOMOS_OK;
+	return scan_note(scan, "note",
+		"%s is %g mm, and the distances and pixels make %g mm: one of these may be wrong",
+		name, said, made);
 }
 
 tomos_status scan_mirrored(tomos_scan *scan)
@@ -250,6 +302,20 @@ static void say_fewer(char *text, size_t size, const tomos_scan *scan, int64_t c
 		t->step * (double)count);
 }
 
+typedef struct {
+	const char *after; /* a path, or its beginning */
+	int64_t count;     /* files up to it */
+	bool met;
+} Place;
+
+static tomos_status count_files(void *user, const char *path)
+{
+	Place *p = user;
+	p->count += !p->met;
+	p->met = p->met || strncmp(path, p->after, strlen(p->after)) == 0;
+	return TOMOS_OK;
+}
+
 /* Names the first file that is missing: in the middle, or after the last one. */
 static tomos_status too_few(const tomos_scan *scan, int64_t views, const char *folder,
 	const char *prefix, const char *ending, bool renamed, const TypedScan *typed)
@@ -259,12 +325,14 @@ static tomos_status too_few(const tomos_scan *scan, int64_t views, const char *f
 	char after[512] = "", which[720], names[512], fewer[620];
 	TRY(tomos_file_gap(set->file, &number, after, sizeof after));
 	snprintf(names, sizeof names, "%s%s", folder, prefix);
-	if (number >= 0 && after[0])
+	if (number >= 0 && after[0]) {
+		Place place = {.after = after};
+		TRY(io_sources(set->file, count_files, &place));
 		snprintf(which, sizeof which,
 			"; number %lld is missing, after '%.300s': a copy of that in its place, "
-			"with the option 'bad-views', lets the others be used",
-			(long long)number, after);
-	else {
+			"with the option 'bad-views' %lld, lets the others be used",
+			(long long)number, after, (long long)place.count);
+	} else {
 		say_fewer(fewer, sizeof fewer, scan, set->count, prefix, ending, renamed, typed);
 		snprintf(which, sizeof which,
 			"; the first or the last ones are missing; if the last: %s", fewer);

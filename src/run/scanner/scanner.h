@@ -44,6 +44,14 @@ tomos_status scan_note(tomos_scan *scan, const char *name, const char *format, .
 /* The usual lines: distances, pixels, angles, white level. */
 tomos_status scan_notes(tomos_scan *scan);
 
+/* The counts without an object, as the file says them; a level that is not greater than 0 is noted
+ * and not used. */
+tomos_status scan_level(tomos_scan *scan, const Keys *k, const char *section, const char *name);
+
+/* Notes a size in mm that the file says and that its distances and pixels contradict; 0: it is not
+ * said. */
+tomos_status scan_voxel(tomos_scan *scan, const char *name, double said, double made);
+
 /* The folder of a path, with '/', or "": to be freed. */
 tomos_status folder_of(char **folder, const char *path);
 /* Notes that nothing says which way columns run, and with it which of two mirror images the volume

@@ -9,6 +9,7 @@
  */
 #include "run/scanner/scanner.h"
 #include <stdlib.h>
+#include <strings.h>
 
 enum { SHIFT_HEADER = 5 };
 
@@ -59,6 +60,41 @@ static tomos_status read_keys(const Keys *k, SkyScan *s)
 			k->path, s->bits, ratio);
 	s->pixel[0] = voxel * 1e-3 * s->source_camera / s->source_object;
 	s->pixel[1] = s->pixel[0] / ratio;
+	return TOMOS_OK;
+}
+
+/* Other trajectories than a circle. */
+static tomos_status check_trajectory(const Keys *k)
+{
+	const char *kind = keys_text(k, acquisition, "Scanning Trajectory");
+	if (!kind || !kind[0] || strncasecmp(kind, "ROUND", 5) == 0)
+		return TOMOS_OK;
+	return fail(TOMOS_UNSUPPORTED, "'%s': 'Scanning Trajectory' is '%.40s'; ROUND can be read",
+		k->path, kind);
+}
+
+/* What the frames are not, and is not read. */
+static tomos_status note_frames(tomos_scan *scan, const Keys *k, const SkyScan *s)
+{
+	const char *flat = keys_text(k, acquisition, "Flat Field Correction");
+	double places = 1;
+	TRY(keys_number(
+		k, acquisition, "Number Of Horizontal Offset Positions", &places, &(bool){false}));
+	if (flat && strncasecmp(flat, "OFF", 3) == 0)
+		TRY(scan_note(scan, "note",
+			"Flat Field Correction is OFF: the white level is that of corrected "
+			"frames; the option 'flats' takes flat fields, the option 'i0' auto the "
+			"level from the frames"));
+	if (places > 1)
+		TRY(scan_note(scan, "note",
+			"Number Of Horizontal Offset Positions is %g: frames are taken to be "
+			"joined",
+			places));
+	if (s->has_line && !(s->line >= -0.5 && s->line <= (double)s->rows - 0.5))
+		return scan_note(scan, "note",
+			"Optical Axis (line) is %g, outside the %lld rows: right where frames are "
+			"a part of the camera's; the option 'axis-row' sets it",
+			s->line, (long long)s->rows);
 	return TOMOS_OK;
 }
 
@@ -284,6 +320,7 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 	char *folder = NULL, *stem = NULL;
 	tomos_status status;
 	TRY(read_keys(k, &s));
+	TRY(check_trajectory(k));
 	TRY_OR_DONE(folder_of(&folder, scan->path));
 	TRY_OR_DONE(stem_of(&stem, scan->path, ""));
 	const char *prefixes[2] = {prefix ? prefix : "", stem};
@@ -294,6 +331,7 @@ static tomos_status fill(tomos_scan *scan, const Keys *k)
 			prefix ? prefix : "", scan->path));
 	TRY_OR_DONE(scan_size(scan, s.rows, s.columns));
 	TRY_OR_DONE(take_geometry(scan, &s));
+	TRY_OR_DONE(note_frames(scan, k, &s));
 	TRY_OR_DONE(read_shifts(scan, folder, prefixes[0]));
 	if (scan->shifts[0])
 		status = scan_note(scan, "note",

@@ -2,9 +2,10 @@
  *
  * Pixels of .xim and .hnd are differences: the first row and the first pixel of the second are
  * stored whole, every other one is left + above - above left + difference, where 2-bit codes, low
- * bits first, say that a difference has 1, 2 or 4 bytes. Distances and the pixel size are in
- * Scan.xml (.xim) or ProjectionInfo.xml, in mm. Seen from the source, columns run to the right and
- * rows upwards. No file says in which direction the gantry rotates.
+ * bits first, say that a difference has 1, 2 or 4 bytes. A .xim file may also hold pixels as they
+ * are. Distances and the pixel size are in Scan.xml (.xim) or ProjectionInfo.xml, in mm. Seen from
+ * the source, columns run to the right and rows upwards. No file says in which direction the gantry
+ * rotates.
  */
 #include "run/scanner/varian.h"
 #include "base/xml.h"
@@ -15,6 +16,7 @@ typedef struct {
 	int64_t columns, rows;
 	const unsigned char *codes, *numbers;
 	int64_t code_bytes, number_bytes;
+	int plain; /* bytes of a pixel that is stored as it is; 0: differences */
 } Packed;
 
 static uint32_t u32_at(const unsigned char *p)
@@ -72,6 +74,31 @@ static tomos_status check_size(const char *path, int64_t rows, int64_t columns)
 		(long long)columns);
 }
 
+/* Pixels of `bytes` bytes as they are, of any order of memory. */
+static void copy_plain(const unsigned char *from, int bytes, int64_t count, uint32_t *pixels)
+{
+	for (int64_t i = 0; i < count; i++)
+		pixels[i] = bytes == 4 ? u32_at(from + 4 * i)
+				       : (uint32_t)(from[2 * i] | from[2 * i + 1] << 8);
+}
+
+/* The pixels of a .xim file without compression: their size in bytes, then they themselves. */
+static tomos_status xim_plain(
+	const unsigned char *bytes, int64_t length, const char *path, Packed *p, int64_t *after)
+{
+	p->plain = (int)u32_at(bytes + 24);
+	p->number_bytes = u32_at(bytes + XIM_HEAD);
+	p->numbers = bytes + XIM_HEAD + 4;
+	if ((p->plain != 2 && p->plain != 4) || p->number_bytes != p->plain * p->rows * p->columns)
+		return fail(TOMOS_UNSUPPORTED,
+			"'%s' has %lld bytes of %d per pixel for %lld rows x %lld columns; 2 or 4 "
+			"per pixel can be read",
+			path, (long long)p->number_bytes, p->plain, (long long)p->rows,
+			(long long)p->columns);
+	*after = XIM_HEAD + p->number_bytes; /* less the size that follows packed pixels */
+	return *after + 4 <= length ? TOMOS_OK : short_file(path);
+}
+
 /* The parts of a .xim file in memory: size, codes and numbers; *after is where the rest begins. */
 static tomos_status xim_parts(
 	const unsigned char *bytes, int64_t length, const char *path, Packed *p, int64_t *after)
@@ -80,9 +107,8 @@ static tomos_status xim_parts(
 		return short_file(path);
 	*p = (Packed){.columns = (int32_t)u32_at(bytes + 12), .rows = (int32_t)u32_at(bytes + 16)};
 	TRY(check_size(path, p->rows, p->columns));
-	if (u32_at(bytes + 28) != 1)
-		return fail(TOMOS_UNSUPPORTED,
-			"'%s' is not compressed; compressed files can be read", path);
+	if (u32_at(bytes + 28) == 0)
+		return xim_plain(bytes, length, path, p, after);
 	p->code_bytes = u32_at(bytes + XIM_HEAD);
 	p->codes = bytes + XIM_HEAD + 4;
 	int64_t at = XIM_HEAD + 4 + p->code_bytes;
@@ -121,9 +147,11 @@ static tomos_status decode(const Frames *f, const char *path, const unsigned cha
 {
 	Packed p;
 	int64_t after;
-	bool plain = !f->xim && is_hnc(bytes, length);
-	if (plain)
-		p = (Packed){.columns = u32_at(bytes + 120), .rows = u32_at(bytes + 124)};
+	if (!f->xim && is_hnc(bytes, length))
+		p = (Packed){.columns = u32_at(bytes + 120),
+			.rows = u32_at(bytes + 124),
+			.numbers = bytes + HNC_DATA,
+			.plain = 2};
 	else
 		TRY(f->xim ? xim_parts(bytes, length, path, &p, &after)
 			   : hnd_parts(bytes, length, path, &p));
@@ -134,10 +162,11 @@ static tomos_status decode(const Frames *f, const char *path, const unsigned cha
 			path, (long long)p.rows, (long long)p.columns, (long long)f->rows,
 			(long long)f->columns);
 	TRY(mem_alloc(pixels, p.rows * p.columns, 4, "a view"));
-	for (int64_t i = 0; plain && i < p.rows * p.columns; i++)
-		(*pixels)[i] =
-			(uint32_t)(bytes[HNC_DATA + 2 * i] | bytes[HNC_DATA + 2 * i + 1] << 8);
-	tomos_status status = plain ? TOMOS_OK : unpack(&p, path, *pixels);
+	if (p.plain) {
+		copy_plain(p.numbers, p.plain, p.rows * p.columns, *pixels);
+		return TOMOS_OK;
+	}
+	tomos_status status = unpack(&p, path, *pixels);
 	if (status != TOMOS_OK)
 		mem_free(*pixels);
 	return status;

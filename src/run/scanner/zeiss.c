@@ -168,6 +168,23 @@ static tomos_status open_flat(tomos_scan *scan, const Ole2 *ole, int64_t type)
 	return open_images(scan, &scan->sets[TOMOS_FLATS], 1, element, "ReferenceData/Image");
 }
 
+/* A scan that was ended early has fewer images than were planned, and says so. */
+static tomos_status take_taken(tomos_scan *scan, const Ole2 *ole, int64_t *views)
+{
+	int64_t taken, planned = *views;
+	OleStream stream;
+	char next[64];
+	if (read_whole(scan, ole, "ImageInfo/ImagesTaken", 1, planned - 1, &taken) != TOMOS_OK)
+		return TOMOS_OK;
+	snprintf(next, sizeof next, "ImageData%lld/Image%lld", (long long)(taken / 100 + 1),
+		(long long)(taken + 1));
+	if (ole2_find(ole, next, &stream))
+		return TOMOS_OK;
+	*views = taken;
+	return scan_note(scan, "note", "%lld of %lld images were taken: the scan was ended early",
+		(long long)taken, (long long)planned);
+}
+
 static tomos_status open_frames(tomos_scan *scan, const Ole2 *ole)
 {
 	int64_t views, type, mode = 0;
@@ -175,6 +192,7 @@ static tomos_status open_frames(tomos_scan *scan, const Ole2 *ole)
 	TRY(read_whole(scan, ole, "ImageInfo/ImageHeight", 1, 1000000, &scan->rows));
 	TRY(read_whole(scan, ole, "ImageInfo/ImageWidth", 1, 1000000, &scan->columns));
 	TRY(read_whole(scan, ole, "ImageInfo/NoOfImages", 1, 10000000, &views));
+	TRY(take_taken(scan, ole, &views));
 	(void)read_whole(scan, ole, "ImageInfo/AcquisitionMode", 0, 1000, &mode);
 	if (mode > 0 && views > 1)
 		return fail(TOMOS_BAD_FILE,
