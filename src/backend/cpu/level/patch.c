@@ -14,7 +14,8 @@ bool LEVEL(patch_applies)(const ProjectRequest *what)
 	return !what->plan->model.clamp && !what->plan->model.nearest;
 }
 
-/* Pixels of a voxel, beyond those from which on narrower vectors are faster forward. */
+/* Pixels of a voxel, beyond those from which on narrower vectors are faster forward where wide ones
+ * are processed in halves. */
 static double cells_beyond(const ProjectRequest *what, const Density *d, bool circle)
 {
 	(void)what, (void)circle;
@@ -23,7 +24,8 @@ static double cells_beyond(const ProjectRequest *what, const Density *d, bool ci
 
 static bool patch_slower(const ProjectRequest *what)
 {
-	if (LANES > 8 && what->direction == FORWARD && slower_in_sum(what, false, cells_beyond))
+	if (LANES > 8 && what->direction == FORWARD && cpu_halves_vectors() &&
+		slower_in_sum(what, false, cells_beyond))
 		return true;
 	return lanes_idle(what);
 }
