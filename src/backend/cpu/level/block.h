@@ -82,9 +82,9 @@ static inline int64_t last_lane(const Box *block)
 	return block->low[1] + parts(block->high[1] - block->low[1], LANES) * LANES - 1;
 }
 
-/* Columns and rows of a block: their range, the largest changes from voxel to voxel along x and y at
- * its corners and how many times as much they may be elsewhere, the least depth, and half the length
- * of the largest footprint. */
+/* Columns and rows of a block: their range, the largest changes from voxel to voxel along x and y
+ * at its corners and how many times as much they may be elsewhere, the least depth, and half the
+ * length of the largest footprint. */
 typedef struct {
 	double least[2], most[2], steepest[2], within, nearest, reach[2];
 } Range;

@@ -3,8 +3,8 @@
  * columns and rows, a view is a + f b + g (c + f d), where a, b, c and d depend on the four pixels.
  * The window has these coefficients of each cell next to each other, so that a voxel reads its cell
  * with one load (back), or adds 1, f, g and f g times its value with one store (forward). In a
- * single slice with one detector row, cells are between two pixels, a + f b (back), or several voxels
- * of a line add to four pixels with one store (forward).
+ * single slice with one detector row, cells are between two pixels, a + f b (back), or several
+ * voxels of a line add to four pixels with one store (forward).
  */
 #include "backend/cpu/level/density.h"
 #include "backend/cpu/level/patch.h"

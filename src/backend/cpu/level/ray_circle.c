@@ -84,8 +84,8 @@ static inline float lane(const vf *v, int l)
 	return ((const float *)v)[l];
 }
 
-/* The samples of two rays and their fractions, summed; additions to the sums of one ray wait for each
- * other. */
+/* The samples of two rays and their fractions, summed; additions to the sums of one ray wait for
+ * each other. */
 #if defined TOMOS_LEVEL_avx512
 typedef struct {
 	__m512 samples, along;
@@ -326,8 +326,8 @@ static tomos_status ray_circle_forward(const ProjectRequest *what)
 /* ---- adjoint --------------------------------------------------------------------------------- */
 
 /* Adds the values of the first `count` rays. Rays that follow each other are apart: a load that
- * overlaps a recent store is slow. Two planes at a time: the speed of a shorter loop depends on where
- * its instructions are. */
+ * overlaps a recent store is slow. Two planes at a time: the speed of a shorter loop depends on
+ * where its instructions are. */
 static __attribute__((noinline)) void spread_path(const RayPart *part, float *copy, int64_t planes,
 	const Path *path, int64_t count, const quad values[LANES])
 {
