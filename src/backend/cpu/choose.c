@@ -30,6 +30,15 @@ static bool processor_has(const char *name)
 	return true;
 }
 
+bool cpu_halves_vectors(void)
+{
+#if defined __x86_64__
+	return __builtin_cpu_is("amdfam19h");
+#else
+	return false;
+#endif
+}
+
 tomos_status cpu_level_choose(const CpuLevel **level)
 {
 	const char *wanted = getenv("TOMOS_CPU");

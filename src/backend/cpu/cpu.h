@@ -121,6 +121,8 @@ extern const BackendVector cpu_vector;
 extern const BackendFilter cpu_filter;
 extern const BackendFourier cpu_fourier;
 tomos_status cpu_level_choose(const CpuLevel **level);
+/* Whether vectors of 512 bits take twice the time of 256 bits: AMD's Zen 4. */
+bool cpu_halves_vectors(void);
 tomos_status cpu_machine(tomos_backend *backend, tomos_machine *machine);
 void cpu_model(const CpuLevel *level, char *model, size_t size);
 /* The first optimised kernel that applies and is not slower than others, or else the first that

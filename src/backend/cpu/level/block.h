@@ -40,6 +40,7 @@ typedef struct {
 	bool smooth;              /* weights along a span are polynomials */
 	bool mild;    /* floats suffice for the differences between neighbouring lines */
 	int64_t span; /* voxels of a line that are computed from their middle */
+	int64_t near; /* neighbours of a line whose columns are at most 2 apart, or 1 */
 } Cells;
 
 typedef enum { BLOCK_OFF, BLOCK_FITS, BLOCK_SPLIT } BlockFit;
@@ -81,10 +82,11 @@ static inline int64_t last_lane(const Box *block)
 	return block->low[1] + parts(block->high[1] - block->low[1], LANES) * LANES - 1;
 }
 
-/* Columns and rows of a block: their range, the largest changes from voxel to voxel along x and y,
- * the least depth, and half the length of the largest footprint. */
+/* Columns and rows of a block: their range, the largest changes from voxel to voxel along x and y
+ * at its corners and how many times as much they may be elsewhere, the least depth, and half the
+ * length of the largest footprint. */
 typedef struct {
-	double least[2], most[2], steepest[2], nearest, reach[2];
+	double least[2], most[2], steepest[2], within, nearest, reach[2];
 } Range;
 
 /* See footprint_profile; widths of the edges of a voxel. */
@@ -114,7 +116,7 @@ static inline double greater(double a, double b)
  * w (near + far)^2 / (4 near far), by Kantorovich's inequality. */
 static inline Range block_range(const Look *look, const Box *block)
 {
-	Range range = {{HUGE_VAL, HUGE_VAL}, {-HUGE_VAL, -HUGE_VAL}, {0, 0}, HUGE_VAL, {0, 0}};
+	Range range = {{HUGE_VAL, HUGE_VAL}, {-HUGE_VAL, -HUGE_VAL}, {0, 0}, 1, HUGE_VAL, {0, 0}};
 	const double *f[2] = {look->column, look->row};
 	double widths[2][3] = {{0}}, farthest = 0;
 	for (int i = 0; i < (block->high[2] - block->low[2] > 1 ? 8 : 4); i++) {
@@ -140,9 +142,10 @@ static inline Range block_range(const Look *look, const Box *block)
 		}
 	}
 	const double both = range.nearest + farthest;
+	range.within = both * both / (4 * range.nearest * farthest);
 	for (int a = 0; a < 2 && look->footprints; a++) {
 		for (int b = 0; b < 3; b++)
-			widths[a][b] *= both * both / (4 * range.nearest * farthest);
+			widths[a][b] *= range.within;
 		range.reach[a] = widest_reach(widths[a]);
 	}
 	return range;
@@ -220,6 +223,7 @@ static inline BlockFit block_cells(const Look *look, const Box *block, Cells *ce
 	while (cells->span > SPAN / 8 && (double)cells->span * range.steepest[0] > 40)
 		cells->span /= 2;
 	cells->smooth = (double)cells->span <= smooth;
+	cells->near = 1 + (int64_t)lesser(SPAN - 1, 2 / (range.steepest[0] * range.within));
 	cells->mild = LANES * range.steepest[1] < MILD_SLOPE &&
 		      LANES * fabs(look->depth[1]) < MILD_LEAN * range.nearest;
 	for (int a = 0; a < 2; a++)

@@ -3,7 +3,8 @@
  * columns and rows, a view is a + f b + g (c + f d), where a, b, c and d depend on the four pixels.
  * The window has these coefficients of each cell next to each other, so that a voxel reads its cell
  * with one load (back), or adds 1, f, g and f g times its value with one store (forward). In a
- * single slice with one detector row, cells are between two pixels: a + f b.
+ * single slice with one detector row, cells are between two pixels, a + f b (back), or several
+ * voxels of a line add to four pixels with one store (forward).
  */
 #include "backend/cpu/level/density.h"
 #include "backend/cpu/level/patch.h"
@@ -13,7 +14,8 @@ bool LEVEL(patch_applies)(const ProjectRequest *what)
 	return !what->plan->model.clamp && !what->plan->model.nearest;
 }
 
-/* Pixels of a voxel, beyond those from which on narrower vectors are faster forward. */
+/* Pixels of a voxel, beyond those from which on narrower vectors are faster forward where wide ones
+ * are processed in halves. */
 static double cells_beyond(const ProjectRequest *what, const Density *d, bool circle)
 {
 	(void)what, (void)circle;
@@ -22,7 +24,8 @@ static double cells_beyond(const ProjectRequest *what, const Density *d, bool ci
 
 static bool patch_slower(const ProjectRequest *what)
 {
-	if (LANES > 8 && what->direction == FORWARD && slower_in_sum(what, false, cells_beyond))
+	if (LANES > 8 && what->direction == FORWARD && cpu_halves_vectors() &&
+		slower_in_sum(what, false, cells_beyond))
 		return true;
 	return lanes_idle(what);
 }
@@ -133,14 +136,6 @@ static void back_strip_planar(const Hits *hits, const float *cells, int64_t coun
 	}
 }
 
-static void forward_strip_planar(const Hits *hits, float *cells, int64_t count, const float *values)
-{
-	for (int64_t i = 0; i < count; i++) {
-		vf value = hits->weight[i] * vf_load(values + i * TILE);
-		vf_add_twos(cells, (const int32_t *)&hits->cell[i], value, value * hits->right[i]);
-	}
-}
-
 INLINE void project_strip(const TileView *t, const Cells *cells, TileStrip *s)
 {
 	Hits hits;
@@ -151,7 +146,7 @@ INLINE void project_strip(const TileView *t, const Cells *cells, TileStrip *s)
 		back_strip(&hits, t->window, s->count, s->voxels);
 }
 
-INLINE void project_strip_planar(const TileView *t, const Cells *cells, TileStrip *s)
+INLINE void back_planar(const TileView *t, const Cells *cells, TileStrip *s)
 {
 	Hits hits;
 	const PlaceKind kind = place_kind(&t->look, cells);
@@ -159,13 +154,64 @@ INLINE void project_strip_planar(const TileView *t, const Cells *cells, TileStri
 		strip_hits(&t->look, cells, s, &hits, PLACES_SMOOTH, 0, 1);
 	else
 		strip_hits(&t->look, cells, s, &hits, kind, 1, 1);
-	if (t->what->direction == FORWARD)
-		forward_strip_planar(&hits, t->window, s->count, s->voxels);
-	else
-		back_strip_planar(&hits, t->window, s->count, s->voxels);
+	back_strip_planar(&hits, t->window, s->count, s->voxels);
 }
 
-/* The only row of pixels as cells, and the transpose. */
+/* Detector columns of the voxels of a strip, and what they add to the view. */
+typedef struct {
+	vf column[SPAN], value[SPAN];
+} Line;
+
+INLINE void line_of(const TileView *t, const Cells *cells, const TileStrip *s, const PlaceKind kind,
+	const int clipped, Line *line)
+{
+	vf x = vf_all(s->x0);
+	for (int64_t i = 0; i < s->count; i++, x += 1) {
+		Places p = strip_places(&s->strip, &t->look, cells, x, kind);
+		if (clipped)
+			p.column = vf_min(vf_max(p.column, s->strip.left), s->strip.right);
+		line->column[i] = p.column;
+		line->value[i] = p.weight * vf_load(s->voxels + i * TILE);
+	}
+}
+
+/* Neighbours of a line add to the same four pixels together, with columns q < 3 from the first of
+ * these. Sums of min(q, 1), min(q, 2) and q have the shares of all four. */
+static void spread_line(
+	const Line *line, const Strip *s, int64_t near, int64_t count, float *window)
+{
+	for (int64_t i = 0; i < count; i += near) {
+		const int64_t end = min64(i + near, count);
+		vf place = vf_min(line->column[i], line->column[end - 1]) + s->first;
+		vf origin = place - s->first - 0.5F, sum[4] = {{0}}, pixels[4];
+		vi cell = (vi)((vu)place + (vu)place);
+		for (int64_t j = i; j < end; j++) {
+			vf q = line->column[j] - origin, v = line->value[j];
+			sum[0] += v;
+			sum[1] += v * vf_min(q, vf_all(1));
+			sum[2] += v * vf_min(q, vf_all(2));
+			sum[3] += v * q;
+		}
+		pixels[0] = sum[0] - sum[1];
+		pixels[1] = 2 * sum[1] - sum[2];
+		pixels[2] = 2 * sum[2] - sum[1] - sum[3];
+		pixels[3] = sum[3] - sum[2];
+		vf_add_fours_by(window, (const int32_t *)&cell, 2, pixels);
+	}
+}
+
+INLINE void forward_planar(const TileView *t, const Cells *cells, TileStrip *s)
+{
+	Line line;
+	const PlaceKind kind = place_kind(&t->look, cells);
+	if (kind == PLACES_SMOOTH && !cells->clipped)
+		line_of(t, cells, s, PLACES_SMOOTH, 0, &line);
+	else
+		line_of(t, cells, s, kind, 1, &line);
+	spread_line(&line, &s->strip, cells->near, s->count, t->window);
+}
+
+/* The only row of pixels as cells. */
 static void load_planar(const TileView *t, const Cells *cells)
 {
 	float line[MOST_WIDE + 1];
@@ -176,27 +222,30 @@ static void load_planar(const TileView *t, const Cells *cells)
 	}
 }
 
+/* Adds the window to the only row: four pixels from each column on. */
 static void give_planar(const TileView *t, const Cells *cells)
 {
-	int64_t first = cells->low[0], wide = cells->size[0];
-	int64_t columns = t->what->plan->model.columns;
+	enum { AFTER = 3 };
+	const int64_t first = cells->low[0], wide = cells->size[0];
+	const int64_t end = min64(wide + AFTER, t->what->plan->model.columns - first);
 	float *pixels = image_row(t, 0) + first;
-	for (int64_t c = max64(0, -first); c < min64(wide, columns - first); c++)
-		pixels[c] += 0.5F * t->window[2 * c] - t->window[2 * c + 1];
-	for (int64_t c = max64(0, -first - 1); c < min64(wide, columns - first - 1); c++)
-		pixels[c + 1] += 0.5F * t->window[2 * c] + t->window[2 * c + 1];
+	PatchLines lines;
+	split_patches(t->window, wide, lines);
+	for (int64_t c = max64(0, -first); c < end; c++)
+		for (int k = 0; k <= AFTER; k++)
+			pixels[c] += lines[k][LANES + c - k];
 }
 
 static void project_planar(const TileView *t, const Box *block, const Cells *cells)
 {
-	bool forward = t->what->direction == FORWARD;
-	if (forward)
-		memset(t->window, 0, (size_t)(2 * (cells->size[0] + LANES)) * sizeof(float));
-	else
-		load_planar(t, cells);
-	project_strips(t, block, cells, 0, 1, project_strip_planar);
-	if (forward)
+	if (t->what->direction == FORWARD) {
+		memset(t->window, 0, (size_t)(4 * (cells->size[0] + LANES)) * sizeof(float));
+		project_strips(t, block, cells, 0, 1, forward_planar);
 		give_planar(t, cells);
+	} else {
+		load_planar(t, cells);
+		project_strips(t, block, cells, 0, 1, back_planar);
+	}
 }
 
 static void project_block(const TileView *t, const Box *block, const Cells *cells)

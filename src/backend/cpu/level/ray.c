@@ -45,13 +45,15 @@ static double window_lacks(const ProjectRequest *what, const Density *d, bool ci
 }
 
 /* Without windows of voxels, which forward projection has in 3D, a load or store per lane takes
- * most of the time: wide vectors have no advantage then. They need a second copy of the volume. */
+ * most of the time: wide vectors have little advantage then. They need a second copy of the volume.
+ */
 static bool ray_slower(const ProjectRequest *what)
 {
 	if (LANES <= 8)
 		return false;
-	return what->direction == ADJOINT || what->plan->model.planar ||
-	       what->count < LEAST_VIEWS || slower_in_sum(what, false, window_lacks);
+	if (what->direction == ADJOINT || what->plan->model.planar)
+		return what->direction == ADJOINT || cpu_halves_vectors();
+	return what->count < LEAST_VIEWS || slower_in_sum(what, false, window_lacks);
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */

@@ -9,11 +9,12 @@
 #include "backend/cpu/level/ray_parts.h"
 
 enum {
-	DEEP = 12,       /* planes of a part */
-	BESIDE = 64,     /* rows of a part, and voxels of a row */
+	DEEP = 24,       /* planes of a part */
+	HIGH = 32,       /* rows of a part */
+	WIDE = 64,       /* voxels of a row */
 	LINE = 16,       /* floats of a cache line */
 	SOME_VIEWS = 64, /* whose windows are found by one task */
-	PART_FLOATS = IMAGES * DEEP * (BESIDE + 3) * (BESIDE + 3), /* 0.9 MB */
+	PART_FLOATS = IMAGES * DEEP * (HIGH + 3) * (WIDE + 3), /* 0.9 MB */
 };
 
 static bool ray_circle_applies(const ProjectRequest *what)
@@ -36,7 +37,8 @@ static RayPart circle_part(const ProjectRequest *what, int axis, const Box *box)
 
 static int64_t part_size(const RayPart *whole, int i)
 {
-	int64_t many = parts(whole->n[i], i == 0 ? DEEP : BESIDE);
+	static const int64_t most[3] = {DEEP, HIGH, WIDE};
+	const int64_t many = parts(whole->n[i], most[i]);
 	return max64(1, parts(whole->n[i], max64(1, many)));
 }
 
@@ -82,37 +84,84 @@ static inline float lane(const vf *v, int l)
 	return ((const float *)v)[l];
 }
 
-/* Adds the samples of lane l in plane k to sum[0], and their fractions to sum[1]. */
-INLINE void add_sample(
-	const float *copy, int64_t row, const Path *path, int64_t k, int l, Eight sum[2])
+/* The samples of two rays and their fractions, summed; additions to the sums of one ray wait for
+ * each other. */
+#if defined TOMOS_LEVEL_avx512
+typedef struct {
+	__m512 samples, along;
+} TwoSums;
+
+INLINE __m512 two_eights(const float *one, const float *two)
 {
-	const float *at = copy + ((const int32_t *)&path->at[k])[l];
-	Eight low = EIGHT_FROM(at), high = EIGHT_FROM(at + row);
-	Eight value = low + lane(&path->across[k], l) * (high - low);
-	sum[0] += value;
-	sum[1] += lane(&path->along[k], l) * value;
+	return _mm512_insertf32x8(
+		_mm512_castps256_ps512(_mm256_loadu_ps(one)), _mm256_loadu_ps(two), 1);
 }
 
-static inline quad sample_sum(const Eight sum[2])
+/* Lanes l and l + 1 of a vector, eight times each. */
+INLINE __m512 two_lanes(const vf *v, int l)
 {
-	const Eight low = sum[0] - sum[1];
-	return eight_half(&low, 0) + eight_half(&sum[1], 1);
+	const __m512i which = _mm512_inserti32x8(_mm512_setzero_si512(), _mm256_set1_epi32(1), 1);
+	double bits;
+	memcpy(&bits, (const float *)v + l, sizeof bits);
+	return _mm512_permutevar_ps(_mm512_castpd_ps(_mm512_set1_pd(bits)), which);
 }
 
-/* The first `count` rays, two at a time: additions to the sums of one wait for each other. */
+INLINE void add_samples(
+	const float *copy, int64_t row, const Path *path, int64_t k, int l, TwoSums *sum)
+{
+	const int32_t *at = (const int32_t *)&path->at[k] + l;
+	__m512 low = two_eights(copy + at[0], copy + at[1]);
+	__m512 high = two_eights(copy + row + at[0], copy + row + at[1]);
+	__m512 value =
+		_mm512_fmadd_ps(two_lanes(&path->across[k], l), _mm512_sub_ps(high, low), low);
+	sum->samples = _mm512_add_ps(sum->samples, value);
+	sum->along = _mm512_fmadd_ps(two_lanes(&path->along[k], l), value, sum->along);
+}
+
+static inline void give_sums(const TwoSums *sum, quad each[2])
+{
+	const vf low = (vf)_mm512_sub_ps(sum->samples, sum->along), high = (vf)sum->along;
+	each[0] = vf_quarter(low, 0) + vf_quarter(high, 1);
+	each[1] = vf_quarter(low, 2) + vf_quarter(high, 3);
+}
+#else
+typedef struct {
+	Eight samples[2], along[2];
+} TwoSums;
+
+INLINE void add_samples(
+	const float *copy, int64_t row, const Path *path, int64_t k, int l, TwoSums *sum)
+{
+	for (int i = 0; i < 2; i++) {
+		const float *at = copy + ((const int32_t *)&path->at[k])[l + i];
+		Eight low = EIGHT_FROM(at), high = EIGHT_FROM(at + row);
+		Eight value = low + lane(&path->across[k], l + i) * (high - low);
+		sum->samples[i] += value;
+		sum->along[i] += lane(&path->along[k], l + i) * value;
+	}
+}
+
+static inline void give_sums(const TwoSums *sum, quad each[2])
+{
+	for (int i = 0; i < 2; i++) {
+		const Eight low = sum->samples[i] - sum->along[i];
+		each[i] = eight_half(&low, 0) + eight_half(&sum->along[i], 1);
+	}
+}
+#endif
+
+/* The first `count` rays. */
 static __attribute__((noinline)) void sum_path(const RayPart *part, const float *copy,
 	int64_t planes, const Path *path, int64_t count, quad each[LANES])
 {
 	const int64_t row = part->row, plane = part->plane;
 	for (int l = 0; l < count; l += 2) {
 		const float *at = copy;
-		Eight one[2] = {{0}}, two[2] = {{0}};
-		for (int64_t k = 0; k < planes; k++, at += plane) {
-			add_sample(at, row, path, k, l, one);
-			add_sample(at, row, path, k, l + 1, two);
-		}
-		each[l] = sample_sum(one);
-		each[l + 1] = sample_sum(two);
+		TwoSums sum;
+		memset(&sum, 0, sizeof sum);
+		for (int64_t k = 0; k < planes; k++, at += plane)
+			add_samples(at, row, path, k, l, &sum);
+		give_sums(&sum, each + l);
 	}
 }
 
@@ -277,7 +326,8 @@ static tomos_status ray_circle_forward(const ProjectRequest *what)
 /* ---- adjoint --------------------------------------------------------------------------------- */
 
 /* Adds the values of the first `count` rays. Rays that follow each other are apart: a load that
- * overlaps a recent store is slow. */
+ * overlaps a recent store is slow. Two planes at a time: the speed of a shorter loop depends on
+ * where its instructions are. */
 static __attribute__((noinline)) void spread_path(const RayPart *part, float *copy, int64_t planes,
 	const Path *path, int64_t count, const quad values[LANES])
 {
@@ -290,6 +340,7 @@ static __attribute__((noinline)) void spread_path(const RayPart *part, float *co
 		const Eight left = {v[0], v[1], v[2], v[3]};
 		const Eight right = {-v[0], -v[1], -v[2], -v[3], v[0], v[1], v[2], v[3]};
 		float *at = copy;
+#pragma GCC unroll 2
 		for (int64_t k = 0; k < planes; k++, at += plane) {
 			float *to = at + ((const int32_t *)&path->at[k])[l];
 			Eight both = left + lane(&path->along[k], l) * right;
