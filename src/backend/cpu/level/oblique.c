@@ -110,9 +110,11 @@ static bool oblique_slower(const ProjectRequest *what)
 	}
 	if (what->box.high[2] - what->box.low[2] < FEWEST_SLICES)
 		return true;
+	const bool flat = rise < FLAT_RISE * views;
 	if (what->direction == FORWARD)
-		return rays < FEWEST_RAYS * views || rise < FLAT_RISE * views;
-	return rays < FEWEST_RAYS_BACK * views || (LANES > 8 && rise > STEEP_RISE * views);
+		return LANES <= 8 || rays < FEWEST_RAYS * views || flat;
+	return rays < FEWEST_RAYS_BACK * views || (LANES < 8 && flat) ||
+	       (LANES > 8 && rise > STEEP_RISE * views);
 }
 
 /* ---- shifting -------------------------------------------------------------------------------- */
