@@ -35,7 +35,7 @@ static const struct {
 	{"cone-voxel-2",
 		{{"ray_circle upright upright", "ray_circle"}, {"patch_circle", "patch_circle"},
 			{UPRIGHT_CIRCLE, UPRIGHT_CIRCLE}}},
-	{"cone-random", {{"upright", "upright"}, {"column", "column"},
+	{"cone-random", {{"upright", "ray upright upright"}, {"column", "column"},
 				{"footprint_upright", "footprint_upright"}}},
 	{"cone-few-views", {{"upright", "upright"}, {"column", "column"},
 				   {"footprint_upright", UPRIGHT_CIRCLE}}},
