@@ -45,7 +45,7 @@ static const Times times[] = {
 		{BY_LANES(0.75, 0.75, 1.6), BY_LANES(0.95, 0.95, 2.2)}, 0.04},
 	[ADJOINT] = {BY_LANES(33, 25, 30),
 		{BY_LANES(0.15, 0.24, 1.6), BY_LANES(0.55, 0.7, 1.6), BY_LANES(1.2, 1.05, 1.9)},
-		{BY_LANES(0.8, 0.8, 2.4), BY_LANES(0.8, 0.8, 2.4)}, BY_LANES(0.17, 0.17, 0.1)},
+		{BY_LANES(0.8, 0.8, 2.4), BY_LANES(0.8, 0.8, 2.4)}, BY_LANES(0.12, 0.12, 0.1)},
 };
 static const double circle_times[] = {BY_LANES(0.5, 0.45, 1.1), 0.06};
 
