@@ -188,7 +188,7 @@ INLINE void column_take(const Sight *s, const float *line, int64_t size, const R
 	}
 }
 
-/* Adds the voxels that are seen to the rows of LINES lines, whose sum is the result. Neighbouring voxels use
+/* Adds the voxels that are seen to the rows of LINES lines, whose sum is the result. Neighbours use
  * different lines: an addition would have to wait for the one before at the same rows. */
 INLINE void column_give(const Sight *s, const float *voxels, int64_t size, const Range *seen,
 	const int rows, const bool distance, Lines lines)
