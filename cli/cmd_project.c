@@ -1,4 +1,6 @@
 /* tomos project: simulates a scan of a volume, or of a phantom in closed form. */
+#include <math.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 #include "cli.h"
@@ -39,6 +41,31 @@ static int project_noise(const settings *s, const tomos_array *data)
 	return code;
 }
 
+enum { FEWEST_PIXELS = 3 };
+
+static bool is_zero(const tomos_array *data)
+{
+	const int64_t count = data->shape[0] * data->shape[1] * data->shape[2];
+	int64_t i = 0;
+	while (i < count && data->data[i] == 0)
+		i++;
+	return i == count;
+}
+
+/* Warns where the detector sees a speck, or nothing. */
+static void warn_small(
+	const extent *object, const tomos_geometry *scan, bool phantom, const tomos_array *data)
+{
+	const char *how = phantom ? "; --radius makes the phantom larger" : "";
+	tomos_grid seen;
+	if (tomos_grid_for(&seen, scan, NULL) == TOMOS_OK &&
+		2 * object->radius < FEWEST_PIXELS * fabs(seen.step[0]))
+		warn("the object is %.3g wide, where a pixel of the detector sees %.3g%s",
+			2 * object->radius, fabs(seen.step[0]), how);
+	else if (is_zero(data))
+		warn("all projections are 0: no ray meets the object, or it is empty");
+}
+
 /* Creates the output, projects the phantom or the volume, whose lengths have a unit ("": unknown),
  * adds noise, writes. */
 static int project_into(const settings *s, const tomos_phantom *phantom, const tomos_grid *grid,
@@ -61,6 +88,7 @@ static int project_into(const settings *s, const tomos_phantom *phantom, const t
 		DO(lib(tomos_backend_open_with(&backend, s->backend.backend, &s->device)));
 		DO(pieces_forward(backend, grid, scan, &s->projector, volume, &data));
 	}
+	warn_small(&object, scan, phantom != NULL, &data);
 	DO(project_noise(s, &data));
 	if (unit)
 		DO(lib(tomos_file_set_units(out.file, unit, NULL)));

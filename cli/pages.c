@@ -87,8 +87,8 @@ static void roff_environment(void)
 		{"TOMOS_CPU", "instruction set to use: base, avx2, avx512"},
 		{"TOMOS_CUDA", "use no more of a GPU than one of this compute capability, times "
 			       "ten, has: 80"},
-		{"TOMOS_KERNEL", "the kernel to prefer on a GPU, where it applies (\\fBtomos info "
-				 "kernels\\fR)"},
+		{"TOMOS_KERNEL",
+			"the kernel to prefer where it applies (\\fBtomos info kernels\\fR)"},
 		{"TOMOS_MODULES", "folder of the modules of CUDA, OpenCL and MPI (libtomos_*.so); "
 				  "otherwise that of the library"},
 		{"TOMOS_MPI", "whether and how processes are ranks of MPI: none, openmpi, mpich; "

@@ -32,6 +32,14 @@ make convert stack.h5 stack.npy
 check "a range that cannot be searched" 2 recon stack.npy --arc 180 --bin 2 --axis-range 20,23 -o x.npy
 has "is named as given" err "--axis-range 20,23: it must lie within 0.5 to 62.5 and be 4 columns wide at least"
 ! grep -q "were searched" err && ok "no search is claimed" || bad "a search is claimed: $(cat err)"
+# A detector that sees a speck of the object, or nothing of it.
+speck=(project random --geometry cone --source-axis 300 --source-detector 450 --rows 8 --columns 32 --views 4 --overwrite -o speck.h5)
+check "a phantom of one pixel" 0 "${speck[@]}" --pixel 3
+has "is said, with the option" err "wide, where a pixel of the detector sees 2; --radius makes the phantom larger"
+check "a phantom beside the detector" 0 "${speck[@]}" --pixel 0.1 --axis 300
+has "is said" err "warning: all projections are 0: no ray meets the object"
+check "a phantom that is seen" 0 "${speck[@]}" --pixel 0.1
+grep -q warning err && bad "it warns: $(cat err)" || ok "it does not warn"
 # One function prints them, so that none depends on --quiet.
 if grep -rnE '"(warning|note): ' "$2/cli" "$2/src" --include='*.c'; then
 	bad "a warning or note that message.c does not print"

@@ -9,6 +9,8 @@ enum { LEVELS = 3, MODELS = 3 };
 static const char *const levels[LEVELS] = {"base", "avx2", "avx512"};
 static const int models[MODELS] = {KERNEL_joseph, KERNEL_voxel, KERNEL_footprint};
 
+#define STACK_8 "stack stack stack/8"
+#define ANY_8 "footprint_any footprint_any footprint_any/8"
 #define UPRIGHT_CIRCLE "footprint_upright footprint_circle footprint_circle"
 
 /* At scale 0.5: what runs for each projector, forward and back, with all instruction sets, or with
@@ -34,23 +36,51 @@ static const struct {
 	{"cone-voxel-2",
 		{{"ray_circle upright upright", "ray_circle"}, {"patch_circle", "patch_circle"},
 			{UPRIGHT_CIRCLE, UPRIGHT_CIRCLE}}},
-	{"cone-random", {{"upright", "upright"}, {"column", "column"},
+	{"cone-random", {{"upright", "ray upright upright"}, {"column", "column"},
 				{"footprint_upright", "footprint_upright"}}},
 	{"cone-few-views", {{"upright", "upright"}, {"column", "column"},
 				   {"footprint_upright", UPRIGHT_CIRCLE}}},
 	{"cone-thin", {{"ray_circle", "ray_circle"}, {"patch_circle", "patch_circle"},
 			      {UPRIGHT_CIRCLE, UPRIGHT_CIRCLE}}},
 	{"cone-small",
-		{{"ray", "upright"}, {"column", "patch"},
+		{{"ray", "ray upright upright"}, {"patch patch column", "column patch patch"},
 			{"footprint_upright footprint_any footprint_any", "footprint_upright"}}},
-	{"helix", {{"ray upright upright/8", "upright"}, {"column", "column"},
+	{"helix", {{"ray upright upright/8", "ray upright upright"}, {"column", "column"},
 			  {"footprint_upright", "footprint_upright"}}},
 	{"c-arm", {{"ray", "ray ray ray/8"}, {"patch patch patch/8?", "patch"},
 			  {"footprint_any", "footprint_any"}}},
-	{"laminography-30", {{"oblique", "oblique oblique oblique/8"}, {"column", "column"},
+	{"laminography-30", {{"ray", "ray oblique oblique/8"}, {"patch patch column", "column"},
 				    {"footprint_upright", "footprint_upright"}}},
-	{"stack-roll-10", {{"ray", "oblique oblique oblique/8"}, {"patch patch patch/8?", "patch"},
+	{"stack-roll-10", {{"ray", "ray oblique oblique/8"}, {"patch patch patch/8?", "patch"},
 				  {"footprint_any", "footprint_any"}}},
+	{"tall-helix", {{"ray", "ray upright upright"}, {"column", "column"},
+			       {"footprint_upright", "footprint_upright"}}},
+	{"thin-laminography",
+		{{"ray", "ray oblique oblique/8"}, {"patch", "patch"},
+			{"footprint_upright footprint_any footprint_any", "footprint_upright"}}},
+	{"stack-voxel-0.25", {{"stack", "stack"}, {"stack", "stack"}, {"stack", "stack"}}},
+	{"fans-voxel-0.25", {{"stack", "stack"}, {"stack", "stack"}, {"stack", "stack"}}},
+	{"stack-voxel-5", {{"stack", "stack"}, {"stack", "stack"}, {"stack", "stack"}}},
+	{"fans-voxel-5", {{STACK_8, STACK_8}, {STACK_8, STACK_8}, {STACK_8, STACK_8}}},
+	{"cone-24", {{"ray", "ray ray upright"}, {"patch patch patch/8", "patch patch patch/8"},
+			    {ANY_8, "footprint_upright footprint_any footprint_any/8"}}},
+};
+
+/* Geometries that are not in the survey. */
+static const survey_row own_rows[] = {
+	{"tall-helix", "cone", "helix", {256, 256, 1024}, 480, 96, 256, "", .source = 2.5,
+		.magnification = 1.5, .arc = 2880, .pitch = 0.5},
+	{"thin-laminography", "laminography", "laminography", {384, 384, 64}, 120, 384, 384, "",
+		.tilt = 37},
+	{"stack-voxel-0.25", "stack", "parallel", {256, 256, 64}, 120, 64, 256, "",
+		.voxel = {0.25, 0.25, 1}},
+	{"fans-voxel-0.25", "fans", "fan", {256, 256, 64}, 120, 64, 256, "", .source = 2.5,
+		.magnification = 1.5, .voxel = {0.25, 0.25, 1}},
+	{"stack-voxel-5", "stack", "parallel", {50, 50, 64}, 120, 64, 256, "", .voxel = {5, 5, 1}},
+	{"fans-voxel-5", "fans", "fan", {50, 50, 64}, 120, 64, 256, "", .source = 2.5,
+		.magnification = 1.5, .voxel = {5, 5, 1}},
+	{"cone-24", "cone", "cone", {48, 48, 48}, 122, 48, 48, "", .source = 2.8,
+		.magnification = 1.5},
 };
 
 /* The name of the kernel, and the number of floats if that is not the level's own. */
@@ -97,18 +127,29 @@ static int check_request(
 	return 1;
 }
 
+static const survey_row *find_row(const char *name)
+{
+	int count;
+	const survey_row *rows = survey_list(&count);
+	for (int i = 0; i < COUNT(own_rows); i++)
+		if (strcmp(own_rows[i].name, name) == 0)
+			return &own_rows[i];
+	for (int i = 0; i < count; i++)
+		if (strcmp(rows[i].name, name) == 0)
+			return &rows[i];
+	return NULL;
+}
+
 static int check_geometry(const CpuLevel *own, int choice, int level)
 {
 	const KernelModel weights = {.weight = WEIGHT_RAY};
 	tomos_geometry *scan;
 	tomos_grid grid;
 	Plan plan;
-	int count, i = 0, wrong = 0;
-	const survey_row *rows = survey_list(&count);
-	while (i < count && strcmp(rows[i].name, choices[choice].geometry) != 0)
-		i++;
-	assert_true(i < count);
-	OK(survey_make(&rows[i], 0.5, &grid, &scan));
+	int wrong = 0;
+	const survey_row *row = find_row(choices[choice].geometry);
+	assert_non_null(row);
+	OK(survey_make(row, 0.5, &grid, &scan));
 	OK(plan_make(&plan, &grid, scan, &weights));
 	for (int m = 0; m < MODELS; m++)
 		wrong += check_request(&plan, own, choice, m, FORWARD, level) +

@@ -205,11 +205,11 @@ static void other_names_are_rejected(void **state)
 	tomos_array volume = case_volume(&c, x), views = case_projections(&c, y);
 	OK(tomos_op_projector(&op, backend, &c.grid, c.scan, &o));
 	setenv("TOMOS_KERNEL", "stak", 1);
-	if (has_names())
+	if (strcmp(test_backend(), "opencl") == 0)
+		OK(tomos_op_adjoint(op, &views, &volume));
+	else
 		REJECTED(tomos_op_adjoint(op, &views, &volume), TOMOS_BAD_VALUE,
 			"TOMOS_KERNEL is 'stak', which is no kernel of this build");
-	else
-		OK(tomos_op_adjoint(op, &views, &volume));
 	unsetenv("TOMOS_KERNEL");
 	OK(tomos_op_adjoint(op, &views, &volume));
 	free(x), free(y);

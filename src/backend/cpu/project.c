@@ -1,6 +1,7 @@
 /* Distributes a projection over threads, so that each thread writes its own pixels (forward) or
  * voxels (adjoint). The division, and therefore the rounding, does not depend on the number of
  * threads. */
+#include <stdlib.h>
 #include <string.h>
 #include "backend/cpu/cpu.h"
 #include "backend/optimised.h"
@@ -162,13 +163,31 @@ const CpuRow *cpu_find(const CpuLevel *level, const ProjectRequest *what, const 
 	return first;
 }
 
-static const CpuRow *find_optimised(
-	const CpuLevel *level, const ProjectRequest *what, const char *wanted)
+static const CpuRow *find_optimised(tomos_backend *backend, const ProjectRequest *what)
 {
+	const char *wanted = getenv("TOMOS_KERNEL");
 	if (what->plan->plain)
 		return NULL;
-	const CpuRow *named = wanted ? cpu_find(level, what, wanted) : NULL;
-	return named ? named : cpu_find(level, what, NULL);
+	if (!wanted || !*wanted)
+		wanted = tune_wanted(backend, what);
+	const CpuRow *named = wanted ? cpu_find(backend->own, what, wanted) : NULL;
+	return named ? named : cpu_find(backend->own, what, NULL);
+}
+
+/* Kernels of other backends do not apply here, which is no mistake: a program may use several. */
+static tomos_status check_name(void)
+{
+	const char *name = getenv("TOMOS_KERNEL");
+	int count, i = 0;
+	const tomos_kernel *known = tomos_kernels(&count);
+	while (name && *name && i < count && strcmp(known[i].name, name) != 0)
+		i++;
+	if (i < count)
+		return TOMOS_OK;
+	return fail(TOMOS_BAD_VALUE,
+		"TOMOS_KERNEL is '%s', which is no kernel of this build ('tomos info kernels' "
+		"lists them)",
+		name);
 }
 
 /* Only for few views: with many of them, separate passes over the volume with stored weights cost
@@ -177,8 +196,9 @@ static tomos_status cpu_back_update(
 	tomos_backend *backend, const ProjectRequest *what, const FusedUpdate *step, bool *done)
 {
 	const CpuRow *optimised = NULL;
+	TRY(check_name());
 	if (what->count <= FEW_VIEWS && !step->voxels)
-		optimised = find_optimised(backend->own, what, tune_wanted(backend, what));
+		optimised = find_optimised(backend, what);
 	*done = optimised && optimised->code->step;
 	if (*done)
 		__atomic_store_n(&backend->last_kernel, optimised->name, __ATOMIC_RELAXED);
@@ -201,7 +221,8 @@ static tomos_status run(const CpuLevel *level, const ProjectRequest *what, const
 
 static tomos_status cpu_project_request(tomos_backend *backend, const ProjectRequest *what)
 {
-	const CpuRow *optimised = find_optimised(backend->own, what, tune_wanted(backend, what));
+	TRY(check_name());
+	const CpuRow *optimised = find_optimised(backend, what);
 	const char *name = optimised ? optimised->name : NULL;
 	__atomic_store_n(&backend->last_kernel, name, __ATOMIC_RELAXED);
 	if (!(optimised && optimised->code->overwrites && what->direction == ADJOINT &&
@@ -213,7 +234,7 @@ static tomos_status cpu_project_request(tomos_backend *backend, const ProjectReq
 /* The loops of reference kernels store nothing for each other. */
 static int64_t cpu_team_floats(tomos_backend *backend, const ProjectRequest *what)
 {
-	const CpuRow *optimised = find_optimised(backend->own, what, tune_wanted(backend, what));
+	const CpuRow *optimised = find_optimised(backend, what);
 	if (!optimised)
 		return 1;
 	int64_t (*floats)(const ProjectRequest *) = optimised->code->team_floats[what->direction];

@@ -32,13 +32,21 @@ static bool column_applies(const ProjectRequest *what)
 					  : columns_apply(what);
 }
 
-/* Times (density.h) of back projection: of a column of voxels; of each of its voxels, by how
- * samples are read; and of other kernels for a voxel, of which the second part is for each pixel
- * that it covers. */
-static const double column_time = BY_LANES(33, 25, 30);
-static const double voxel_times[] = {
-	BY_LANES(0.15, 0.24, 1.6), BY_LANES(0.55, 0.7, 1.6), BY_LANES(1.2, 1.05, 1.9)};
-static const double patch_times[] = {BY_LANES(0.8, 0.8, 2.4), BY_LANES(0.17, 0.17, 0.1)};
+/* Times (density.h): of a column of voxels; of each of its voxels, by how samples are read (back),
+ * or with up to three voxels for a row, and with more (forward); and of other kernels for a voxel,
+ * of parallel rays and of others, and what is added for each pixel that it covers (back), or for
+ * the neighbours that add to the same pixels (forward). */
+typedef struct {
+	double column, voxel[READ_ANY + 1], other[2], more;
+} Times;
+
+static const Times times[] = {
+	[FORWARD] = {BY_LANES(22, 15, 12), {BY_LANES(0.2, 0.6, 2.1), BY_LANES(0.7, 0.75, 2.1)},
+		{BY_LANES(0.75, 0.75, 1.6), BY_LANES(0.95, 0.95, 2.2)}, 0.04},
+	[ADJOINT] = {BY_LANES(33, 25, 30),
+		{BY_LANES(0.15, 0.24, 1.6), BY_LANES(0.55, 0.7, 1.6), BY_LANES(1.2, 1.05, 1.9)},
+		{BY_LANES(0.8, 0.8, 2.4), BY_LANES(0.8, 0.8, 2.4)}, BY_LANES(0.12, 0.12, 0.1)},
+};
 static const double circle_times[] = {BY_LANES(0.5, 0.45, 1.1), 0.06};
 
 /* Kernels of circles set up strips for half of the volume. */
@@ -46,17 +54,25 @@ static const double short_time = 6;
 
 static double column_slower_by(const ProjectRequest *what, const Density *d, bool circle)
 {
-	const double *other = circle ? circle_times : patch_times;
-	return column_time / (double)(what->box.high[2] - what->box.low[2]) +
-	       voxel_times[stretch_reading(d->rows)] -
-	       (other[0] + other[1] * d->rows * d->columns +
-		       (circle ? short_time / (double)what->plan->grid.n[0] : 0));
+	const Times *t = &times[what->direction];
+	const bool forward = what->direction == FORWARD;
+	const int reading = forward ? 3 * d->rows < 2 : (int)stretch_reading(d->rows);
+	const double seen = slices_seen(what, d), pixels = d->rows * d->columns;
+	const double own = t->column / seen + t->voxel[reading];
+	if (circle)
+		return own - (circle_times[0] + circle_times[1] * pixels +
+				     short_time / (double)what->plan->grid.n[0]);
+	const double each = t->other[what->plan->rays.source != TOMOS_PARALLEL] +
+			    t->more * (forward ? 1 / (d->columns * d->columns) : pixels);
+	return own - each * slices_in_blocks(what, d) / seen;
 }
 
 static bool column_slower(const ProjectRequest *what)
 {
 	bool circle = LEVEL(patch_circle_is_fast)(what);
-	return what->direction == FORWARD ? circle : slower_in_sum(what, circle, column_slower_by);
+	if (what->direction == FORWARD && circle)
+		return true;
+	return slower_in_sum(what, circle, column_slower_by);
 }
 
 /* Copies one detector column of a view to the samples. */
@@ -90,22 +106,28 @@ static void mix_columns(const Hits *hits, int i, int64_t count, int64_t stride,
 	stretch_mix(ready, one, one + stride, hits->weight[i] - right, right, count, stride);
 }
 
-/* Resamples the columns of one or two views at the rows of `tall` voxels and adds them. */
+/* Resamples the columns of one or two views at the rows of those of `tall` voxels that they see,
+ * and adds them. */
 static void add_ready(const Pass *pass, const Stretch *ready, int views, int64_t tall, float *sums)
 {
 	const Plan *plan = pass->what->plan;
 	int64_t rows = plan->model.rows;
-	const Range all = {0, tall};
 	bool by_distance = plan->model.weight == WEIGHT_RAY && plan->rays.source != TOMOS_PARALLEL;
-	if (views == 2 && !by_distance)
-		stretch_add(ready, 2, &all, rows, 0, sums);
-	else
-		for (int v = 0; v < views; v++) {
-			if (by_distance)
-				stretch_add(ready + v, 1, &all, rows, 1, sums);
-			else
-				stretch_add(ready + v, 1, &all, rows, 0, sums);
-		}
+	Range seen[2];
+	for (int v = 0; v < views; v++)
+		seen[v] = stretch_range(ready[v].start, ready[v].step, 1, rows, tall, LANES);
+	if (views == 2 && !by_distance && seen[0].from < seen[1].to && seen[1].from < seen[0].to) {
+		const Range both = {
+			min64(seen[0].from, seen[1].from), max64(seen[0].to, seen[1].to)};
+		stretch_add(ready, 2, &both, rows, 0, sums);
+		return;
+	}
+	for (int v = 0; v < views; v++) {
+		if (by_distance)
+			stretch_add(ready + v, 1, &seen[v], rows, 1, sums);
+		else
+			stretch_add(ready + v, 1, &seen[v], rows, 0, sums);
+	}
 }
 
 /* Adds `count` (1 or 2) views to `wide` voxel columns of `tall` voxels from voxel `at` on. */

@@ -16,6 +16,8 @@
 /* Places of the volume, and views, at which times are added; rays of a view along each side. */
 enum { PLACES = 4, SAMPLED_VIEWS = 8, SAMPLED_RAYS = 8 };
 
+enum { BLOCK_ENDS = 16 }; /* slices */
+
 typedef struct {
 	double rows, columns; /* of the detector for each voxel, along z and across the rays */
 } Density;
@@ -57,6 +59,20 @@ static inline double rays_per_voxel(const ProjectRequest *what, int64_t number)
 		voxels *= (double)(grid.high[a] - grid.low[a]);
 	return planes / (SAMPLED_RAYS * SAMPLED_RAYS) * (double)(model->rows * model->columns) /
 	       voxels;
+}
+
+/* Slices that a view sees of a column of voxels. */
+static inline double slices_seen(const ProjectRequest *what, const Density *d)
+{
+	return fmin((double)(what->box.high[2] - what->box.low[2]),
+		(double)what->plan->model.rows / d->rows + 1);
+}
+
+/* Those that kernels of blocks of voxels visit for it: whole blocks at both ends. */
+static inline double slices_in_blocks(const ProjectRequest *what, const Density *d)
+{
+	return fmin(
+		(double)(what->box.high[2] - what->box.low[2]), slices_seen(what, d) + BLOCK_ENDS);
 }
 
 /* Time of a kernel less that of the fastest other one, in one place. */

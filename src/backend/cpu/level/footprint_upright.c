@@ -70,11 +70,12 @@ static const Times times[] = {
 static double slower_by(const ProjectRequest *what, const Density *d, bool circle)
 {
 	const Times *t = &times[what->direction];
-	const int64_t tall = what->box.high[2] - what->box.low[2];
-	const double voxels = (double)(parts(tall, 2 * LANES) * 2 * LANES);
+	const double seen = slices_seen(what, d);
+	const double voxels = ceil(seen / (2 * LANES)) * 2 * LANES;
 	(void)circle;
 	return t->column + voxels * (t->voxel + t->row * fmax(0, d->rows - 1)) -
-	       (double)tall * (t->other + t->pixel * fmax(0, d->rows * d->columns - 1));
+	       slices_in_blocks(what, d) *
+		       (t->other + t->pixel * fmax(0, d->rows * d->columns - 1));
 }
 
 static bool footprint_upright_slower(const ProjectRequest *what)
@@ -150,14 +151,16 @@ typedef struct {
 	int64_t whole;
 } Some;
 
-/* Adds the rows of `line` to `tall` voxels. `window`: the rows of LANES voxels are in one window.
+/* Adds the rows of `line` to the voxels that are seen. `window`: the rows of
+ * LANES voxels are in one window.
  * Two vectors at a time, since each of them is a long chain of operations. */
-INLINE void column_take(const Sight *s, const float *line, int64_t size, int64_t tall,
+INLINE void column_take(const Sight *s, const float *line, int64_t size, const Range *seen,
 	const int rows, const bool distance, const bool window, float *sums)
 {
-	int64_t p = position_of(s->row + lowest_lane(s->step)), step = position_of(LANES * s->step);
+	int64_t step = position_of(LANES * s->step);
+	int64_t p = position_of(s->row + lowest_lane(s->step)) + seen->from / LANES * step;
 	Lanes lanes = lanes_of(s->step);
-	for (int64_t n = 0; n < tall; n += 2 * LANES) {
+	for (int64_t n = seen->from; n < seen->to; n += 2 * LANES) {
 		Some some[2];
 #pragma GCC unroll 2
 		for (int v = 0; v < 2; v++, p += step) {
@@ -185,14 +188,15 @@ INLINE void column_take(const Sight *s, const float *line, int64_t size, int64_t
 	}
 }
 
-/* Adds `tall` voxels to the rows of LINES lines, whose sum is the result. Neighbouring voxels use
+/* Adds the voxels that are seen to the rows of LINES lines, whose sum is the result. Neighbours use
  * different lines: an addition would have to wait for the one before at the same rows. */
-INLINE void column_give(const Sight *s, const float *voxels, int64_t size, int64_t tall,
+INLINE void column_give(const Sight *s, const float *voxels, int64_t size, const Range *seen,
 	const int rows, const bool distance, Lines lines)
 {
-	int64_t p = position_of(s->row + lowest_lane(s->step)), step = position_of(LANES * s->step);
+	int64_t step = position_of(LANES * s->step);
+	int64_t p = position_of(s->row + lowest_lane(s->step)) + seen->from / LANES * step;
 	Lanes lanes = lanes_of(s->step);
-	for (int64_t n = 0; n < tall; n += 2 * LANES) {
+	for (int64_t n = seen->from; n < seen->to; n += 2 * LANES) {
 		float fours[2][MOST_PIXELS / 4][LANES][4];
 		int32_t at[2][LANES];
 #pragma GCC unroll 2
@@ -221,29 +225,29 @@ INLINE void column_give(const Sight *s, const float *voxels, int64_t size, int64
 	}
 }
 
-INLINE void column_rows(const Sight *s, int64_t size, int64_t tall, const Direction direction,
+INLINE void column_rows(const Sight *s, int64_t size, const Range *seen, const Direction direction,
 	const int rows, const bool distance, Lines lines, float *voxels)
 {
 	bool window = lanes_fit(s->step, s->below + rows);
 	if (direction == FORWARD)
-		column_give(s, voxels, size, tall, rows, distance, lines);
+		column_give(s, voxels, size, seen, rows, distance, lines);
 	else if (window)
-		column_take(s, lines[0] + PAD, size, tall, rows, distance, true, voxels);
+		column_take(s, lines[0] + PAD, size, seen, rows, distance, true, voxels);
 	else
-		column_take(s, lines[0] + PAD, size, tall, rows, distance, false, voxels);
+		column_take(s, lines[0] + PAD, size, seen, rows, distance, false, voxels);
 }
 
-INLINE void column_by_rows(const Sight *s, int64_t size, int64_t tall, const Direction direction,
-	const bool distance, Lines lines, float *voxels)
+INLINE void column_by_rows(const Sight *s, int64_t size, const Range *seen,
+	const Direction direction, const bool distance, Lines lines, float *voxels)
 {
 	if (s->rows <= 2)
-		column_rows(s, size, tall, direction, 2, distance, lines, voxels);
+		column_rows(s, size, seen, direction, 2, distance, lines, voxels);
 	else if (s->rows == 3)
-		column_rows(s, size, tall, direction, 3, distance, lines, voxels);
+		column_rows(s, size, seen, direction, 3, distance, lines, voxels);
 	else if (s->rows == 4)
-		column_rows(s, size, tall, direction, 4, distance, lines, voxels);
+		column_rows(s, size, seen, direction, 4, distance, lines, voxels);
 	else
-		column_rows(s, size, tall, direction, s->rows, distance, lines, voxels);
+		column_rows(s, size, seen, direction, s->rows, distance, lines, voxels);
 }
 
 /* line = sum of the detector columns, weighted. */
@@ -280,17 +284,22 @@ INLINE void line_spread(const Sight *s, float *columns, int64_t stride, int64_t 
 INLINE void column_project(const Sight *s, const KernelModel *model, int64_t stride, int64_t tall,
 	const Direction direction, float *view, Lines lines, float *voxels)
 {
+	/* A footprint has rows up to `below` away from its middle. */
+	const Range seen = stretch_range(
+		s->row, s->step, (double)s->below + 1, model->rows, tall, (int64_t)2 * LANES);
 	int64_t from, to;
 	float *columns = view - PAD + s->column * stride;
+	if (seen.from >= seen.to)
+		return;
 	sight_range(s, tall, stride, &from, &to);
 	if (direction == ADJOINT && s->columns <= 3)
 		line_mix(s, columns, stride, from, to, 3, lines[0]);
 	else if (direction == ADJOINT)
 		line_mix(s, columns, stride, from, to, s->columns, lines[0]);
 	if (s->distance)
-		column_by_rows(s, model->rows, tall, direction, true, lines, voxels);
+		column_by_rows(s, model->rows, &seen, direction, true, lines, voxels);
 	else
-		column_by_rows(s, model->rows, tall, direction, false, lines, voxels);
+		column_by_rows(s, model->rows, &seen, direction, false, lines, voxels);
 	if (direction == FORWARD && s->columns <= 3)
 		line_spread(s, columns, stride, from, to, 3, lines);
 	else if (direction == FORWARD)

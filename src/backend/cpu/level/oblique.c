@@ -108,11 +108,11 @@ static bool oblique_slower(const ProjectRequest *what)
 			((1 + MORE / (double)o.n[1]) * (1 + MORE / (double)o.n[2]));
 		rise += o.axes[0] == 2 ? 1 : fabs(o.slope[o.axes[1] == 2 ? 0 : 1]);
 	}
-	if (what->box.high[2] - what->box.low[2] < FEWEST_SLICES)
-		return true;
+	const bool flat = FLAT_RISE * views > rise, steep = LANES > 8 && rise > STEEP_RISE * views;
+	const bool thin = what->box.high[2] - what->box.low[2] < FEWEST_SLICES;
 	if (what->direction == FORWARD)
-		return rays < FEWEST_RAYS * views || rise < FLAT_RISE * views;
-	return rays < FEWEST_RAYS_BACK * views || (LANES > 8 && rise > STEEP_RISE * views);
+		return thin || LANES <= 8 || rays < FEWEST_RAYS * views || flat;
+	return thin || rays < FEWEST_RAYS_BACK * views || steep || (LANES < 8 && flat);
 }
 
 /* ---- shifting -------------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@ enum {
 	GROUP = 32,              /* slices processed together */
 	FULL = GROUP / LANES,    /* vectors per group */
 	LEAST_SLICES = 8,        /* with fewer slices the kernel for single slices is used */
-	MOST_TAPS = 8,           /* largest number of samples under a hat function */
+	MOST_TAPS = 16,          /* largest number of samples under a hat function */
 	MOST_SAMPLES = 1 << 20,  /* largest number of samples of a term; offsets fit into 32 bits */
 	TERMS = 16,              /* terms summed in registers before the sums are stored */
 	SCRATCH_FLOATS = 4 << 20 /* size of the buffer of transposed samples */

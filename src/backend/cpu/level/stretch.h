@@ -87,6 +87,22 @@ typedef struct {
 	int64_t from, to;
 } Range;
 
+/* Those of `count` targets that are less than `beyond` away from n samples, in groups of `group`, a
+ * multiple of LANES. */
+static inline Range stretch_range(
+	double start, double step, double beyond, int64_t n, int64_t count, int64_t group)
+{
+	if (!(step > 0 || step < 0))
+		return (Range){0, count};
+	double one = (-beyond - start) / step, two = ((double)n - 1 + beyond - start) / step;
+	double low = one < two ? one : two, high = one < two ? two : one;
+	low = low > 0 ? low : 0;
+	high = high < (double)count ? high + 1 : (double)count;
+	if (!(low < high))
+		return (Range){0, 0};
+	return (Range){(int64_t)low / group * group, min64((int64_t)high + 1, count)};
+}
+
 static inline void stretch_add_by(const Stretch *s, const int many, const Range *range, int64_t n,
 	const int by_distance, const Reading reading, float *targets)
 {

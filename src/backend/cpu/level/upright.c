@@ -83,8 +83,8 @@ static const Times times[] = {
 	[FORWARD] = {24, {BY_LANES(0.2, 0.36, 1.2), BY_LANES(0.4, 0.45, 1.5), 2}, 0.6,
 		{BY_LANES(0.45, 0.6, 1.5), 0.5}, {BY_LANES(0.45, 0.45, 1), 0.1}},
 	[ADJOINT] = {20, {BY_LANES(0.13, 0.14, 0.6), BY_LANES(0.12, 0.15, 0.5), 0.5}, 0,
-		{BY_LANES(1.1, 1.1, 2.2), 0.4},
-		{BY_LANES(0.4, 0.4, 0.6), BY_LANES(0.25, 0.25, 0.4)}},
+		{BY_LANES(1.1, 0.85, 1.3), BY_LANES(0.4, 0.3, 0.3)},
+		{BY_LANES(0.4, 0.32, 0.6), BY_LANES(0.25, 0.2, 0.4)}},
 };
 
 /* Kernels of circles also copy the volume, and set up rays for half of it. */
@@ -271,6 +271,18 @@ static int64_t tile_columns(const Slab *s, int64_t view, const Window *tile, Upr
 	return mine;
 }
 
+/* Limits a tile to the rows that see the box; false: none does. */
+static bool tile_clip(const Slab *s, int64_t view, Window *tile)
+{
+	const Plan *plan = s->what->plan;
+	Window seen =
+		geom_window(plan->scan, s->what->first + view, &plan->grid, &s->what->box, 1.5);
+	tile->low[1] = max64(tile->low[1], seen.low[1]);
+	tile->high[1] = min64(tile->high[1], seen.high[1]);
+	return tile->low[1] < tile->high[1] && tile->low[0] < seen.high[0] &&
+	       tile->high[0] > seen.low[0];
+}
+
 static void tile_forward(void *user, int64_t index)
 {
 	const Slab *s = user;
@@ -280,6 +292,8 @@ static void tile_forward(void *user, int64_t index)
 	Window tile = {{index % across * ACROSS, index / across % high * TALL}, {0}};
 	tile.high[0] = min64(tile.low[0] + ACROSS, plan->model.columns);
 	tile.high[1] = min64(tile.low[1] + TALL, plan->model.rows);
+	if (!tile_clip(s, view, &tile))
+		return;
 	Upright up[ACROSS];
 	Uprights sets[ACROSS / SET];
 	int64_t rows = tile.high[1] - tile.low[1], wide = tile.high[0] - tile.low[0];
