@@ -5,13 +5,14 @@
 
 #define UNLIKE 0.2         /* relative difference of planes that are mostly noise, or cut */
 #define FALLING 0.97       /* relative to that of the step before */
+#define CONTRADICT 2       /* standard errors between pairs and planes */
 #define COMMON_PLANES 0.01 /* averaged pixels: error of what planes give */
 #define COMMON_SLANT 0.001
 #define COMMON_SWIVEL 0.001
 #define FEW_PLANES 2         /* factor of variances in scans other than full turns */
 #define WITHOUT_SLANT 3      /* factor of errors of swivel and scale where the slant may be wrong */
 #define COMMON_SCALE 25      /* divided by the square of the number of averaged columns */
-#define COMMON_ROW_SHORT 0.6 /* rows, of scans other than full turns */
+#define COMMON_ROW_SHORT 0.3 /* rows, of scans other than full turns */
 
 enum { MOST_STEPS = 12, FAR_STEPS = 3 };
 enum { SWIVEL_COLUMNS = 100 }; /* planes of fewer do not show the swivel */
@@ -75,8 +76,8 @@ static void move_pose(const Coarse *c, const PoseStep *step, double pose[POSE_CO
 
 /* Combines a step with what pairs have given for swivel and scale, the values where it began, as
  * independent measurements of them (the update of a Kalman filter). error: of pairs; NAN: none.
- * Where the two contradict each other by more than their errors, those of swivel and scale are as
- * much larger. */
+ * Where the two contradict each other by more than CONTRADICT standard errors, those of swivel and
+ * scale are as much larger. */
 static void add_pairs(const double error[POSE_COUNT], const Coarse *c, PoseStep *step)
 {
 	double(*v)[NORMAL_MOST] = step->covariance, n = (double)c->orbit.columns, apart = 1;
@@ -97,7 +98,7 @@ static void add_pairs(const double error[POSE_COUNT], const Coarse *c, PoseStep 
 			for (int j = 0; j < NORMAL_MOST; j++)
 				v[i][j] -= gain[i] * row[j];
 		}
-		apart = fmax(apart, left * left / all);
+		apart = fmax(apart, left * left / (CONTRADICT * CONTRADICT * all));
 	}
 	for (int k = POSE_SWIVEL; k <= POSE_SCALE; k++)
 		v[k][k] *= apart;
