@@ -10,6 +10,7 @@
 #define COMMON_SLANT 0.001
 #define COMMON_SWIVEL 0.001
 #define FEW_PLANES 2         /* factor of variances in scans other than full turns */
+#define LOOSE_SLANT 0.013    /* radians: as LOOSE_ANGLE, of the last step */
 #define WITHOUT_SLANT 3      /* factor of errors of swivel and scale where the slant may be wrong */
 #define COMMON_SCALE 25      /* divided by the square of the number of averaged columns */
 #define COMMON_ROW_SHORT 0.3 /* rows, of scans other than full turns */
@@ -35,7 +36,8 @@ static void plane_errors(
 		if (k >= POSE_SWIVEL && !(s->by_planes >> k & 1))
 			continue;
 		s->error[k] = hypot(k <= POSE_ROW ? bin * by : by, isnan(pairs[k]) ? common[k] : 0);
-		if (k >= POSE_SWIVEL && isnan(s->error[POSE_SLANT]) && is_unknown(s, POSE_SLANT))
+		if (k >= POSE_SWIVEL && isnan(s->error[POSE_SLANT]) && is_unknown(s, POSE_SLANT) &&
+			c != &s->problem->coarse[COARSE_FINE]) /* else they contain that */
 			s->error[k] *= WITHOUT_SLANT;
 		if (by > 0 && !loose)
 			continue;
@@ -104,6 +106,27 @@ static void add_pairs(const double error[POSE_COUNT], const Coarse *c, PoseStep 
 		v[k][k] *= apart;
 }
 
+/* A slant that is not determined stays as it is. The other values are those of the best slant all
+ * the same, and their errors contain how far they follow it. */
+static void leave_slant(PoseStep *step)
+{
+	if (step->covariance[POSE_SLANT][POSE_SLANT] < LOOSE_SLANT * LOOSE_SLANT)
+		return;
+	step->step[POSE_SLANT] = 0;
+	for (int k = 0; k < POSE_COUNT; k++)
+		step->covariance[k][POSE_SLANT] = step->covariance[POSE_SLANT][k] = 0;
+}
+
+/* pairs: errors of what pairs have given; NAN: nothing. */
+static void join_pairs(const Search *s, int scan, const double pairs[POSE_COUNT], PoseStep *step)
+{
+	for (int k = 0; k < NORMAL_MOST * NORMAL_MOST && s->few; k++)
+		step->covariance[k / NORMAL_MOST][k % NORMAL_MOST] *= FEW_PLANES;
+	add_pairs(pairs, &s->problem->coarse[scan], step);
+	if (scan == COARSE_FINE)
+		leave_slant(step);
+}
+
 /* The values in `free` from `steps` steps, or more while planes are not alike yet but become so:
  * few small parts of an object are alike only near the right pose. The other values stay as they
  * are; nothing where the views have too few planes in common that the detector sees as a whole.
@@ -113,15 +136,14 @@ static tomos_status fit_planes(
 {
 	const Coarse *c = &s->problem->coarse[scan];
 	double pose[POSE_COUNT], start[POSE_COUNT], last = HUGE_VAL;
+	const unsigned keep = scan == COARSE_FINE ? POSE_KEEP : 0;
 	PoseStep step = {.solved = false};
 	coarse_pose(c, s->pose, pose);
 	for (int i = 0; i < MOST_STEPS; i++) {
 		memcpy(start, pose, sizeof start);
-		TRY(epipolar_step(c, pose, s->reversed, free, &step));
+		TRY(epipolar_step(c, pose, s->reversed, free | keep, &step));
 		if (step.solved) {
-			for (int k = 0; k < NORMAL_MOST * NORMAL_MOST && s->few; k++)
-				step.covariance[k / NORMAL_MOST][k % NORMAL_MOST] *= FEW_PLANES;
-			add_pairs(pairs, c, &step);
+			join_pairs(s, scan, pairs, &step);
 			move_pose(c, &step, pose);
 		}
 		s->planes = step.solved && step.residual < UNLIKE;
@@ -223,9 +245,6 @@ static tomos_status fit_scan(Search *s, int scan)
 		for (int k = POSE_SWIVEL; k <= POSE_SCALE && s->planes; k++)
 			if (by >> k & 1 && isnan(s->error[k]))
 				loose |= 1u << k;
-		/* without a slant, planes are no help to pairs */
-		if (s->planes && is_unknown(s, POSE_SLANT) && isnan(s->error[POSE_SLANT]))
-			loose |= joint;
 		by &= ~loose;
 		for (int k = POSE_SWIVEL; k <= POSE_SCALE; k++)
 			pairs[k] = loose >> k & 1 ? NAN : pairs[k];
