@@ -172,8 +172,8 @@ static void campaign(ConeArc arc, int rays, bool known)
 		assert_int_equal(t.within[k], t.found[k]);
 	}
 	if (arc == ARC_FULL && scans == SCANS && !known && !getenv("TOMOS_TEST_SEED")) {
-		assert_true(t.found[POSE_SLANT] >= 12);
-		assert_true(t.found[POSE_SCALE] >= 12);
+		assert_true(t.found[POSE_SLANT] >= (rays > 1 ? 16 : 13));
+		assert_true(t.found[POSE_SCALE] >= (rays > 1 ? 20 : 16));
 	}
 	assert_true(t.took <= t.fdk);
 	assert_int_equal(t.wrong, 0);
