@@ -57,3 +57,16 @@ void cubic_weights(double t, float weight[4], float slope[4])
 	slope[2] = (float)(0.5 + t * (4 - 4.5 * t));
 	slope[3] = (float)(t * (-1 + 1.5 * t));
 }
+
+void spline_weights(double t, float weight[4], float slope[4])
+{
+	double u = 1 - t;
+	weight[0] = (float)(u * u * u / 6);
+	weight[1] = (float)(2.0 / 3 - t * t * (1 - 0.5 * t));
+	weight[2] = (float)(2.0 / 3 - u * u * (1 - 0.5 * u));
+	weight[3] = (float)(t * t * t / 6);
+	slope[0] = (float)(-0.5 * u * u);
+	slope[1] = (float)(t * (-2 + 1.5 * t));
+	slope[2] = (float)(u * (2 - 1.5 * u));
+	slope[3] = (float)(0.5 * t * t);
+}

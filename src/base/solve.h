@@ -14,5 +14,7 @@ bool polynomial_increases(const double *c, int terms, double most);
 /* Interpolation by Catmull-Rom's cubic, a part t of the way from the second of four samples to the
  * third: the weights of the samples, and of the derivative. */
 void cubic_weights(double t, float weight[4], float slope[4]);
+/* Likewise of a cubic B-spline, of its coefficients. */
+void spline_weights(double t, float weight[4], float slope[4]);
 
 #endif

@@ -6,6 +6,11 @@
 
 #define TRUNCATED 0.02 /* of the largest value, at an end of a line */
 
+/* Images are interpolated along the rows of pixels that lines cross by cubic B-splines: they hold
+ * the coefficients of these, BORDER more at both ends of a row. A pixel has a part in coefficients
+ * up to SPREAD further. */
+enum { BORDER = 1, SPREAD = 6 };
+
 /* ---- directions ------------------------------------------------------------------------------ */
 
 static Direction direction_of(const Lines *l, int64_t angle)
@@ -55,69 +60,86 @@ static LineEnds ends_of(const Lines *l, const Direction *s, int64_t k)
 	return (LineEnds){(int32_t)pixel[0], (int32_t)pixel[1]};
 }
 
+/* Where row i of the pixels of a meets the lines. */
+static Crossing crossing_of(const Direction *s, int64_t i)
+{
+	Crossing c;
+	double start = s->at + s->by * (double)i, whole = floor(start);
+	float slopes[LINE_TAPS];
+	spline_weights(start - whole, c.weights, slopes);
+	for (int k = 0; k < LINE_TAPS; k++)
+		c.weights[k] *= s->length;
+	c.shift = (int64_t)whole;
+	return c;
+}
+
 static void take_direction(const void *user, int64_t angle, float *scratch)
 {
 	const Lines *l = user;
 	(void)scratch;
 	l->directions[angle] = direction_of(l, angle);
+	const Direction *s = &l->directions[angle];
+	for (int64_t i = 0; i < s->count[s->a]; i++)
+		l->crossings[angle * l->angles + i] = crossing_of(s, i);
 	for (int64_t k = 0; k < l->offsets; k++)
-		l->ends[angle * l->offsets + k] = ends_of(l, &l->directions[angle], k);
+		l->ends[angle * l->offsets + k] = ends_of(l, s, k);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* A row of pixels, as lines k of [first, end) meet it: between pixels k and k + 1 of `values`. */
+/* A row of pixels, as lines k of [first, end) meet it: they have the coefficients from `values[k]`
+ * on. */
 typedef struct {
 	const float *values;
-	float rest, part;
+	const float *weights;
 	int64_t first, end;
 } CrossedRow;
 
-/* used: pixels of the row that may differ from 0. */
+/* Row i of the pixels of a; used: those of its pixels that may differ from 0. */
 static CrossedRow row_crossed(
-	const Lines *l, const Direction *s, const float *image, int64_t i, const int64_t used[2])
+	const Lines *l, int64_t angle, const float *image, int64_t i, const int64_t used[2])
 {
-	int64_t wide = s->count[s->b];
-	double start = s->at + s->by * (double)i, whole = floor(start);
-	float part = (float)(start - whole) * s->length;
-	int64_t shift = (int64_t)whole, first = max64(used[0] - 1, 0),
-		end = min64(used[1], wide - 1);
-	return (CrossedRow){.values = image + i * wide + shift,
-		.rest = s->length - part,
-		.part = part,
-		.first = max64(first - shift, 0),
-		.end = min64(end - shift, l->offsets)};
+	const Direction *s = &l->directions[angle];
+	const Crossing *c = &l->crossings[angle * l->angles + i];
+	int64_t wide = s->count[s->b], first = max64(used[0] - SPREAD - 2, 0),
+		end = min64(used[1] + SPREAD + 1, wide - 1);
+	return (CrossedRow){.values = image + i * (wide + 2 * BORDER) + c->shift,
+		.weights = c->weights,
+		.first = max64(first - c->shift, 0),
+		.end = min64(end - c->shift, l->offsets)};
 }
 
 static void add_row(const CrossedRow *r, int64_t first, int64_t end, float *sum)
 {
+	const float *v = r->values, *w = r->weights;
 	for (int64_t k = first; k < end; k++)
-		sum[k] += r->rest * r->values[k] + r->part * r->values[k + 1];
+		sum[k] += (w[0] * v[k] + w[1] * v[k + 1]) + (w[2] * v[k + 2] + w[3] * v[k + 3]);
 }
 
-enum { TOGETHER = 4 }; /* rows whose sums are read and written once */
+enum { TOGETHER = 2 }; /* rows whose sums are read and written once */
 
-static inline __attribute__((always_inline)) void add_four(
+static inline __attribute__((always_inline)) void add_two(
 	const CrossedRow r[TOGETHER], int64_t first, int64_t end, float *restrict sum)
 {
-	const float *a = r[0].values, *b = r[1].values, *c = r[2].values, *d = r[3].values;
-	float a0 = r[0].rest, a1 = r[0].part, b0 = r[1].rest, b1 = r[1].part;
-	float c0 = r[2].rest, c1 = r[2].part, d0 = r[3].rest, d1 = r[3].part;
+	const float *a = r[0].values, *b = r[1].values;
+	const float *v = r[0].weights, *w = r[1].weights;
+	float v0 = v[0], v1 = v[1], v2 = v[2], v3 = v[3];
+	float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
 	for (int64_t k = first; k < end; k++)
-		sum[k] += ((a0 * a[k] + a1 * a[k + 1]) + (b0 * b[k] + b1 * b[k + 1])) +
-			  ((c0 * c[k] + c1 * c[k + 1]) + (d0 * d[k] + d1 * d[k + 1]));
+		sum[k] += ((v0 * a[k] + v1 * a[k + 1]) + (v2 * a[k + 2] + v3 * a[k + 3])) +
+			  ((w0 * b[k] + w1 * b[k + 1]) + (w2 * b[k + 2] + w3 * b[k + 3]));
 }
 
 static void add_rows_base(const CrossedRow *r, int64_t first, int64_t end, float *sum)
 {
-	add_four(r, first, end, sum);
+	add_two(r, first, end, sum);
 }
 
 #ifdef __x86_64__
 __attribute__((target("avx2"))) static void add_rows_avx2(
 	const CrossedRow *r, int64_t first, int64_t end, float *sum)
 {
-	add_four(r, first, end, sum);
+	add_two(r, first, end, sum);
 }
 #endif
 
@@ -148,31 +170,41 @@ static void add_together(const CrossedRow r[TOGETHER], float *sum)
 	add_rows(r, first, end, sum);
 }
 
-/* Joseph's sums; image: [pixel of a][pixel of b], 0 outside of `range`. */
+/* Sums along lines; image: [pixel of a][coefficient along b], 0 outside of `range`. */
 static void sum_lines(
-	const Lines *l, const Direction *s, const float *image, int64_t range[2][2], float *sum)
+	const Lines *l, int64_t angle, const float *image, int64_t range[2][2], float *sum)
 {
+	const Direction *s = &l->directions[angle];
 	const int64_t *used = range[s->b];
 	int64_t i = range[s->a][0], end = range[s->a][1];
 	CrossedRow r[TOGETHER];
 	memset(sum, 0, (size_t)l->offsets * sizeof *sum);
 	for (; i + TOGETHER <= end; i += TOGETHER) {
 		for (int j = 0; j < TOGETHER; j++)
-			r[j] = row_crossed(l, s, image, i + j, used);
+			r[j] = row_crossed(l, angle, image, i + j, used);
 		add_together(r, sum);
 	}
 	for (; i < end; i++) {
-		r[0] = row_crossed(l, s, image, i, used);
+		r[0] = row_crossed(l, angle, image, i, used);
 		add_row(&r[0], r[0].first, r[0].end, sum);
 	}
 }
 
-/* Derivatives across the lines, to fourth order. */
+/* Derivatives across the lines, as coefficients of cubic B-splines: the derivative to sixth order,
+ * and the inverse of what a spline makes of its coefficients, in one filter whose values on the
+ * other side have the opposite sign. There are 0s beyond both ends of `line`. */
+enum { DERIVES = 7 };
 static void derive(const Lines *l, const Direction *s, const float *line, float *out)
 {
-	float scale = 1 / (12 * (float)s->across);
-	for (int64_t k = 2; k < l->offsets - 2; k++)
-		out[k] = scale * (8 * (line[k + 1] - line[k - 1]) - line[k + 2] + line[k - 2]);
+	static const float taps[DERIVES] = {1.26833743F, -0.58740812F, 0.18410674F, -0.04933125F,
+		0.01321827F, -0.00354182F, 0.00094903F};
+	float scale = 1 / (float)s->across;
+	for (int64_t k = 0; k < l->offsets; k++) {
+		float sum = 0;
+		for (int j = 0; j < DERIVES; j++)
+			sum += taps[j] * (line[k + j + 1] - line[k - j - 1]);
+		out[k] = scale * sum;
+	}
 }
 
 /* Whether the object reaches an edge of the detector, where lines have their last two pixels. */
@@ -219,25 +251,32 @@ static void take_weights(const Lines *l)
 	}
 }
 
-/* Linear interpolation between pixels blurs, by a variance of 1/6 on average: less that. */
-static void sharpen_row(float *row, int64_t count)
+/* The coefficients of a cubic B-spline through `count` values, which row[BORDER] is the first of;
+ * beyond them it goes on with the last one. line: scratch. */
+static void spline_row(float *row, int64_t count, float *line)
 {
-	float before = row[0];
-	for (int64_t i = 1; i < count - 1; i++) {
-		float here = row[i];
-		row[i] = (14 * here - before - row[i + 1]) * (1 / 12.0F);
-		before = here;
+	static const float taps[SPREAD + 1] = {1.73205081F, -0.46410162F, 0.12435565F, -0.03332100F,
+		0.00892833F, -0.00239234F, 0.00064103F};
+	const float *from = line + SPREAD;
+	for (int64_t i = 0; i < count + 2 * (SPREAD + BORDER); i++)
+		line[i] = row[BORDER + min64(max64(i - SPREAD - BORDER, 0), count - 1)];
+	for (int64_t i = 0; i < count + 2 * BORDER; i++) {
+		float sum = taps[0] * from[i];
+		for (int j = 1; j <= SPREAD; j++)
+			sum += taps[j] * (from[i - j] + from[i + j]);
+		row[i] = sum;
 	}
 }
 
-/* Columns range[0] and rows range[1] outside of which an image is 0, sharpened or not. */
-static void find_object(const float *image, int64_t rows, int64_t n, int64_t range[2][2])
+/* Columns range[0] and rows range[1] outside of which an image is 0; stride: of its rows. */
+static void find_object(
+	const float *image, int64_t rows, int64_t n, int64_t stride, int64_t range[2][2])
 {
 	range[0][0] = n;
 	range[1][0] = rows;
 	range[0][1] = range[1][1] = 0;
 	for (int64_t r = 0; r < rows; r++) {
-		const float *row = image + r * n;
+		const float *row = image + r * stride;
 		int64_t first = 0, end = n;
 		while (first < n && row[first] == 0)
 			first++;
@@ -245,47 +284,63 @@ static void find_object(const float *image, int64_t rows, int64_t n, int64_t ran
 			end--;
 		if (first == end)
 			continue;
-		range[0][0] = max64(min64(range[0][0], first - 1), 0);
-		range[0][1] = min64(max64(range[0][1], end + 1), n);
-		range[1][0] = max64(min64(range[1][0], r - 1), 0);
-		range[1][1] = min64(r + 2, rows);
+		range[0][0] = min64(range[0][0], first);
+		range[0][1] = max64(range[0][1], end);
+		range[1][0] = min64(range[1][0], r);
+		range[1][1] = r + 1;
 	}
 }
 
-/* Images [row][column] and [column][row] of a view, divided by the length of rays and sharpened
- * along their lines. */
-static void take_images(
-	const Lines *l, const float *data, int64_t range[2][2], float *rowwise, float *columnwise)
+/* Images [row][column] and [column][row] of a view, divided by the length of rays, as coefficients
+ * along their lines. line: scratch. */
+static void take_images(const Lines *l, const float *data, int64_t range[2][2], float *rowwise,
+	float *columnwise, float *line)
 {
 	enum { BLOCK = 16 };
 	const int64_t n = l->coarse->orbit.columns, rows = l->coarse->orbit.rows;
-	for (int64_t i = 0; i < rows * n; i++)
-		rowwise[i] = data[i] * l->weights[i];
-	find_object(rowwise, rows, n, range);
+	const int64_t wide = n + 2 * BORDER, high = rows + 2 * BORDER;
+	for (int64_t r = 0; r < rows; r++)
+		for (int64_t c = 0; c < n; c++)
+			rowwise[r * wide + BORDER + c] = data[r * n + c] * l->weights[r * n + c];
+	find_object(rowwise + BORDER, rows, n, wide, range);
 	for (int64_t r0 = 0; r0 < rows; r0 += BLOCK)
 		for (int64_t c = 0; c < n; c++)
 			for (int64_t r = r0; r < min64(r0 + BLOCK, rows); r++)
-				columnwise[c * rows + r] = rowwise[r * n + c];
-	for (int64_t c = 0; c < n; c++)
-		sharpen_row(columnwise + c * rows, rows);
-	for (int64_t r = 0; r < rows; r++)
-		sharpen_row(rowwise + r * n, n);
+				columnwise[c * high + BORDER + r] = rowwise[r * wide + BORDER + c];
+	for (int64_t c = range[0][0]; c < range[0][1]; c++)
+		spline_row(columnwise + c * high, rows, line);
+	for (int64_t r = range[1][0]; r < range[1][1]; r++)
+		spline_row(rowwise + r * wide, n, line);
+}
+
+/* Floats of an image of `rows` rows, for any thread. */
+static int64_t image_floats(int64_t rows, int64_t columns)
+{
+	return rows * (columns + 2 * BORDER);
+}
+
+static int64_t scratch_floats(const Lines *l)
+{
+	int64_t n = l->coarse->orbit.columns, rows = l->coarse->orbit.rows;
+	return image_floats(rows, n) + image_floats(n, rows) + l->offsets + 2 * DERIVES;
 }
 
 static void take_view(const void *user, int64_t view, float *scratch)
 {
 	const Lines *l = user;
-	const int64_t pixels = l->coarse->orbit.rows * l->coarse->orbit.columns;
-	const float *data = l->coarse->data + view * pixels;
+	const int64_t rows = l->coarse->orbit.rows, n = l->coarse->orbit.columns;
+	const float *data = l->coarse->data + view * rows * n;
 	const bool cut = is_cut(l, data);
-	float *columnwise = scratch, *rowwise = scratch + pixels, *line = scratch + 2 * pixels;
+	float *rowwise = scratch, *columnwise = rowwise + image_floats(rows, n),
+	      *line = columnwise + image_floats(n, rows);
 	int64_t range[2][2];
-	take_images(l, data, range, rowwise, columnwise);
+	take_images(l, data, range, rowwise, columnwise, line);
+	memset(line, 0, (size_t)(l->offsets + 2 * DERIVES) * sizeof *line);
 	for (int64_t a = 0; a < l->angles; a++) {
 		const Direction *s = &l->directions[a];
 		float *out = l->lines + (view * l->angles + a) * l->offsets;
-		sum_lines(l, s, s->a == 0 ? columnwise : rowwise, range, line);
-		derive(l, s, line, out);
+		sum_lines(l, a, s->a == 0 ? columnwise : rowwise, range, line + DERIVES);
+		derive(l, s, line + DERIVES, out);
 		leave_out_cut(l, l->ends + a * l->offsets, cut, data, out);
 	}
 }
@@ -304,9 +359,11 @@ tomos_status lines_take(Lines *l, const Coarse *c)
 	TRY(mem_alloc(&l->weights, o->rows * o->columns, sizeof(float), "weights of pixels"));
 	take_weights(l);
 	TRY(mem_alloc(&l->directions, l->angles, sizeof *l->directions, "directions of lines"));
+	TRY(mem_alloc(&l->crossings, l->angles * l->angles, sizeof *l->crossings,
+		"rows of pixels across lines"));
 	TRY(mem_alloc(&l->ends, l->angles * l->offsets, sizeof *l->ends, "ends of lines"));
 	TRY(pieces_each(l->angles, 1, take_direction, l));
-	return pieces_each(o->views, 2 * o->rows * o->columns + l->offsets, take_view, l);
+	return pieces_each(o->views, scratch_floats(l), take_view, l);
 }
 
 void lines_free(Lines *l)
@@ -314,6 +371,7 @@ void lines_free(Lines *l)
 	mem_free(l->lines);
 	mem_free(l->weights);
 	mem_free(l->directions);
+	mem_free(l->crossings);
 	mem_free(l->ends);
 }
 
@@ -334,7 +392,7 @@ bool line_place(const Lines *l, double angle, double offset, LinePlace *place)
 		if (!(low >= 1 && low < (double)(l->offsets - 2)))
 			return false;
 		place->from[i] = a * l->offsets + (int64_t)low - 1;
-		cubic_weights(k - low, wo, dw);
+		spline_weights(k - low, wo, dw);
 		float sign = flip ? -1 : 1, angles = (float)per, offsets = (float)(1 / across);
 		for (int j = 0; j < 4; j++) {
 			place->weight[i][j] = sign * wa[i] * wo[j];

@@ -20,6 +20,14 @@ typedef struct {
 	float length;  /* of a line, for each pixel of a */
 } Direction;
 
+/* A row of pixels, as lines meet it: line 0 between pixels `shift` and shift + 1, with these weights
+ * of four coefficients from shift - 1 on. */
+enum { LINE_TAPS = 4 };
+typedef struct {
+	float weights[LINE_TAPS];
+	int64_t shift;
+} Crossing;
+
 /* The pixels at both ends of a line; -1: it misses the detector. */
 typedef struct {
 	int32_t first, last;
@@ -31,11 +39,13 @@ typedef struct {
 	Detector detector;
 	int64_t angles, offsets; /* of lines */
 	Direction *directions;   /* [angle] */
+	Crossing *crossings;     /* [angle][pixel of a], as many of these as angles */
 	LineEnds *ends;          /* [angle][offset] */
 	double sense;            /* -1: angles count against the columns */
 	float most;              /* largest value of the data */
 	float *weights;          /* of the pixels */
-	float *lines;            /* [view][angle][offset]: derivatives across; NAN: cut */
+	float *lines;            /* [view][angle][offset]: derivatives across, as coefficients of
+				  * B-splines along the offset; NAN: cut */
 } Lines;
 
 /* The lines of all views; `detector` and `sense` are set before. lines_free in any case. */

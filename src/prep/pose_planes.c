@@ -5,13 +5,16 @@
 
 #define UNLIKE 0.2         /* relative difference of planes that are mostly noise, or cut */
 #define FALLING 0.97       /* relative to that of the step before */
+#define CONTRADICT 2       /* standard errors between pairs and planes */
 #define COMMON_PLANES 0.01 /* averaged pixels: error of what planes give */
 #define COMMON_SLANT 0.001
 #define COMMON_SWIVEL 0.001
 #define FEW_PLANES 2         /* factor of variances in scans other than full turns */
+#define LOOSE_SLANT 0.013    /* radians: as LOOSE_ANGLE, of the last step */
 #define WITHOUT_SLANT 3      /* factor of errors of swivel and scale where the slant may be wrong */
+#define OPEN_SLANT 1.5       /* the same in the last step, which allows for the slant */
 #define COMMON_SCALE 25      /* divided by the square of the number of averaged columns */
-#define COMMON_ROW_SHORT 0.6 /* rows, of scans other than full turns */
+#define COMMON_ROW_SHORT 0.3 /* rows, of scans other than full turns */
 
 enum { MOST_STEPS = 12, FAR_STEPS = 3 };
 enum { SWIVEL_COLUMNS = 100 }; /* planes of fewer do not show the swivel */
@@ -34,7 +37,8 @@ static void plane_errors(
 		if (k >= POSE_SWIVEL && !(s->by_planes >> k & 1))
 			continue;
 		s->error[k] = hypot(k <= POSE_ROW ? bin * by : by, isnan(pairs[k]) ? common[k] : 0);
-		if (k >= POSE_SWIVEL && isnan(s->error[POSE_SLANT]) && is_unknown(s, POSE_SLANT))
+		if (k >= POSE_SWIVEL && isnan(s->error[POSE_SLANT]) && is_unknown(s, POSE_SLANT) &&
+			c != &s->problem->coarse[COARSE_FINE]) /* else they contain that */
 			s->error[k] *= WITHOUT_SLANT;
 		if (by > 0 && !loose)
 			continue;
@@ -75,8 +79,8 @@ static void move_pose(const Coarse *c, const PoseStep *step, double pose[POSE_CO
 
 /* Combines a step with what pairs have given for swivel and scale, the values where it began, as
  * independent measurements of them (the update of a Kalman filter). error: of pairs; NAN: none.
- * Where the two contradict each other by more than their errors, those of swivel and scale are as
- * much larger. */
+ * Where the two contradict each other by more than CONTRADICT standard errors, those of swivel and
+ * scale are as much larger. */
 static void add_pairs(const double error[POSE_COUNT], const Coarse *c, PoseStep *step)
 {
 	double(*v)[NORMAL_MOST] = step->covariance, n = (double)c->orbit.columns, apart = 1;
@@ -97,10 +101,34 @@ static void add_pairs(const double error[POSE_COUNT], const Coarse *c, PoseStep 
 			for (int j = 0; j < NORMAL_MOST; j++)
 				v[i][j] -= gain[i] * row[j];
 		}
-		apart = fmax(apart, left * left / all);
+		apart = fmax(apart, left * left / (CONTRADICT * CONTRADICT * all));
 	}
 	for (int k = POSE_SWIVEL; k <= POSE_SCALE; k++)
 		v[k][k] *= apart;
+}
+
+/* A slant that is not determined stays as it is. The other values are those of the best slant all
+ * the same, and their errors contain how far they follow it; a distance of few balls was off by 4.4
+ * of these errors. */
+static void leave_slant(PoseStep *step)
+{
+	if (step->covariance[POSE_SLANT][POSE_SLANT] < LOOSE_SLANT * LOOSE_SLANT)
+		return;
+	step->step[POSE_SLANT] = 0;
+	for (int k = 0; k < POSE_COUNT; k++)
+		step->covariance[k][POSE_SLANT] = step->covariance[POSE_SLANT][k] = 0;
+	for (int k = POSE_SWIVEL; k <= POSE_SCALE; k++)
+		step->covariance[k][k] *= OPEN_SLANT * OPEN_SLANT;
+}
+
+/* pairs: errors of what pairs have given; NAN: nothing. */
+static void join_pairs(const Search *s, int scan, const double pairs[POSE_COUNT], PoseStep *step)
+{
+	for (int k = 0; k < NORMAL_MOST * NORMAL_MOST && s->few; k++)
+		step->covariance[k / NORMAL_MOST][k % NORMAL_MOST] *= FEW_PLANES;
+	add_pairs(pairs, &s->problem->coarse[scan], step);
+	if (scan == COARSE_FINE)
+		leave_slant(step);
 }
 
 /* The values in `free` from `steps` steps, or more while planes are not alike yet but become so:
@@ -112,15 +140,14 @@ static tomos_status fit_planes(
 {
 	const Coarse *c = &s->problem->coarse[scan];
 	double pose[POSE_COUNT], start[POSE_COUNT], last = HUGE_VAL;
+	const unsigned keep = scan == COARSE_FINE ? POSE_KEEP : 0;
 	PoseStep step = {.solved = false};
 	coarse_pose(c, s->pose, pose);
 	for (int i = 0; i < MOST_STEPS; i++) {
 		memcpy(start, pose, sizeof start);
-		TRY(epipolar_step(c, pose, s->reversed, free, &step));
+		TRY(epipolar_step(c, pose, s->reversed, free | keep, &step));
 		if (step.solved) {
-			for (int k = 0; k < NORMAL_MOST * NORMAL_MOST && s->few; k++)
-				step.covariance[k / NORMAL_MOST][k % NORMAL_MOST] *= FEW_PLANES;
-			add_pairs(pairs, c, &step);
+			join_pairs(s, scan, pairs, &step);
 			move_pose(c, &step, pose);
 		}
 		s->planes = step.solved && step.residual < UNLIKE;
@@ -222,9 +249,6 @@ static tomos_status fit_scan(Search *s, int scan)
 		for (int k = POSE_SWIVEL; k <= POSE_SCALE && s->planes; k++)
 			if (by >> k & 1 && isnan(s->error[k]))
 				loose |= 1u << k;
-		/* without a slant, planes are no help to pairs */
-		if (s->planes && is_unknown(s, POSE_SLANT) && isnan(s->error[POSE_SLANT]))
-			loose |= joint;
 		by &= ~loose;
 		for (int k = POSE_SWIVEL; k <= POSE_SCALE; k++)
 			pairs[k] = loose >> k & 1 ? NAN : pairs[k];

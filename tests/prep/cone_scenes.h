@@ -21,6 +21,7 @@ typedef struct {
 	double degrees; /* of the arc; 0: what ARC_SHORT or a full turn needs */
 	double fan;     /* degrees on either side; 0: drawn */
 	int64_t solids; /* small ones; 0: 14, rods 6 */
+	int64_t rays;   /* averaged in a pixel, along each side; 0: one */
 	/* Results: */
 	double pose[POSE_COUNT], source, detector;
 	tomos_geometry *geometry; /* the true one */
@@ -132,7 +133,7 @@ static inline void cone_scene(ConeScene *s)
 	OK(orbit_geometry(&s->geometry, &orbit, s->pose, false));
 	s->array = tomos_array_of(malloc((size_t)(s->views * s->rows * s->size) * sizeof(float)),
 		s->views, s->rows, s->size);
-	OK(tomos_phantom_project(phantom, s->geometry, 1, &s->array));
+	OK(tomos_phantom_project(phantom, s->geometry, s->rays > 0 ? s->rays : 1, &s->array));
 	if (s->noise > 0)
 		OK(tomos_noise_gaussian(&s->array, s->noise, s->seed + 7));
 	tomos_phantom_free(phantom);
