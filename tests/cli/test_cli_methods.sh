@@ -175,7 +175,7 @@ for i in 1 2 3; do echo "100 $i 0 -60 0 0 0 1 0 0 0 1"; done >positions.txt
 for i in 1 2 3; do echo "1 0 0 -60 0 0 0 1 0 0 0 1"; done >rays.txt
 check "sources that are taken as rays" 0 project ball --views-file positions.txt --rows 3 --columns 9 -o x2.h5 --overwrite
 has "is doubted" err "have lengths of 100.005 to 100.045 instead of 1: if they are source positions, give --point-source"
-check "rays" 0 project ball --views-file rays.txt --rows 3 --columns 9 -o x2.h5 --overwrite
+check "rays" 0 project ball --radius 3 --views-file rays.txt --rows 3 --columns 9 -o x2.h5 --overwrite
 if [ -s err ]; then bad "rays are doubted: $(cat err)"; else ok "are not"; fi
 rm -f x2.h5
 check "reduction of metal artefacts without metal" 0 recon s.h5 --metal nmar --metal-threshold 100 -o x2.h5 --overwrite
