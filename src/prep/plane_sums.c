@@ -36,11 +36,11 @@ void plane_average(const Sample *middle, int aside, const float *weights, Sample
 
 static Sample minus(const Sample *a, const Sample *b)
 {
-	Sample out;
-	const float *x = (const float *)a, *y = (const float *)b;
+	Sample out = *a;
+	const float *from = (const float *)b;
 	float *to = (float *)&out;
 	for (int i = 0; i < FLOATS; i++)
-		to[i] = x[i] - y[i];
+		to[i] -= from[i];
 	return out;
 }
 

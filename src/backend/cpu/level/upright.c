@@ -83,7 +83,7 @@ static const Times times[] = {
 	[FORWARD] = {24, {BY_LANES(0.2, 0.36, 1.2), BY_LANES(0.4, 0.45, 1.5), 2}, 0.6,
 		{BY_LANES(0.45, 0.6, 1.5), 0.5}, {BY_LANES(0.45, 0.45, 1), 0.1}},
 	[ADJOINT] = {20, {BY_LANES(0.13, 0.14, 0.6), BY_LANES(0.12, 0.15, 0.5), 0.5}, 0,
-		{BY_LANES(1.1, 0.85, 1.3), BY_LANES(0.4, 0.3, 0.3)},
+		{BY_LANES(1.1, 0.85, 1.3), LANES >= 16 ? 0.4 : 0.3},
 		{BY_LANES(0.4, 0.32, 0.6), BY_LANES(0.25, 0.2, 0.4)}},
 };
 
