@@ -217,8 +217,8 @@ static void noise_is_no_wrong_flat(void **state)
 	}
 }
 
-/* A view, or a flat, that was named for a dark field; and good ones, in all columns
- * or in those of a narrow beam. */
+/* A view, or a flat, that was named for a dark field; and good ones, in all
+ * columns or in those of a narrow beam. */
 static void darks_that_are_bright(void **state)
 {
 	Work w;
