@@ -20,8 +20,8 @@ typedef struct {
 	float length;  /* of a line, for each pixel of a */
 } Direction;
 
-/* A row of pixels, as lines meet it: line 0 between pixels `shift` and shift + 1, with these weights
- * of four coefficients from shift - 1 on. */
+/* A row of pixels, as lines meet it: line 0 between pixels `shift` and shift + 1, with these
+ * weights of four coefficients from shift - 1 on. */
 enum { LINE_TAPS = 4 };
 typedef struct {
 	float weights[LINE_TAPS];

@@ -22,7 +22,7 @@ typedef struct {
 	float *views;    /* [view][sample] */
 	double *mean;    /* transmission of each view */
 	double mean_lit; /* of the views with light */
-	double share;    /* of darks in the flats, on average */
+	double share;    /* of darks in the flats, on average where there is light */
 	bool *dark;
 	bool integrals; /* which may have any finite value */
 } Light;
@@ -70,24 +70,33 @@ static tomos_status read_level(
 	return TOMOS_OK;
 }
 
+/* Only where there is light: beside a narrow beam, darks are as bright as flats. */
+static double share_of_darks(const Light *l)
+{
+	double dark = 0, light = 0;
+	for (int64_t i = 0; i < l->count; i++)
+		if (l->level[1][i] > 0) {
+			dark += (double)l->level[0][i];
+			light += (double)l->level[1][i];
+		}
+	return light > 0 ? dark / (dark + light) : 0;
+}
+
 static tomos_status read_levels(const tomos_prepared *p, Light *l)
 {
 	float most = 0;
-	double dark = 0, flat = 0;
 	if (prepared_are_counts(p)) {
 		TRY(read_level(p, l, TOMOS_DARKS, p->info.darks, l->level[0]));
 		TRY(read_level(p, l, TOMOS_FLATS, p->info.flats, l->level[1]));
 	}
 	for (int64_t i = 0; i < l->count; i++) {
-		dark += (double)l->level[0][i];
-		flat += (double)l->level[1][i];
 		l->level[1][i] = prepared_are_counts(p) ? l->level[1][i] - l->level[0][i] : 1;
 		most = fmaxf(most, l->level[1][i]);
 	}
-	l->share = flat > 0 ? dark / flat : 0;
 	for (int64_t i = 0; i < l->count; i++) /* dead, or behind a frame */
 		if (!(l->level[1][i] > (float)NO_LIGHT * most))
 			l->level[1][i] = 0;
+	l->share = share_of_darks(l);
 	return TOMOS_OK;
 }
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "backend/backend.h"
-#include "base/vector3.h"
 #include "prep/constant.h"
 #include "run/run_parts.h"
 
@@ -25,8 +24,7 @@
 #define LARGEST 1e9       /* line integrals of any unit */
 #define LEAST_CHANGE 0.02 /* of transmissions in air */
 #define MOST_APART 0.15   /* of that change: between edges, and between columns of air */
-#define LEAST_OBJECT 4    /* times what is at the edges, is the object's largest value */
-#define WIDEST 70         /* degrees from the middle of the detector to a corner */
+#define LEAST_OBJECT 4    /* times what is at the edges, is the largest value of a view */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
 enum { LEAST_VIEWS = 8 };      /* to tell dead pixels: two may be alike by chance */
@@ -236,49 +234,86 @@ static tomos_status say_edges(FileRun *r, const float *rows, int64_t count)
 	return r->truncated ? say(r, &e) : TOMOS_OK;
 }
 
-/* What air transmits where both edges show it, alike, and it changes with the views: low and high
- * are line integrals there. */
-static bool light_changes(const tomos_geometry *g, const float *rows, int64_t views, double most,
-	double *low, double *high)
+/* The edges of a view: their mean, how far they are apart, and by how much they slope, and the
+ * largest value between them. */
+typedef struct {
+	double mean, apart, slope, most;
+} BothEdges;
+
+static BothEdges both_edges(const float *row, int64_t columns)
 {
-	double means[VIEWS], sides[VIEWS], slopes[VIEWS];
-	int64_t count = max64(1, min64(EDGE, g->columns / 64)), in = max64(count, g->columns / 32);
-	for (int64_t i = 0; i < views; i++) {
-		const float *row = rows + i * g->columns;
-		double outer[2], inner[2];
-		for (int side = 0; side < 2; side++) {
-			outer[side] = edge_mean(row, g->columns, side, 0, count);
-			inner[side] = edge_mean(row, g->columns, side, in, count);
+	int64_t count = max64(1, min64(EDGE, columns / 64)), in = max64(count, columns / 32);
+	double outer[2], inner[2], most = -HUGE_VAL;
+	for (int side = 0; side < 2; side++) {
+		outer[side] = edge_mean(row, columns, side, 0, count);
+		inner[side] = edge_mean(row, columns, side, in, count);
+	}
+	for (int64_t i = 0; i < columns; i++)
+		most = fmax(most, (double)row[i]);
+	return (BothEdges){.mean = 0.5 * (outer[0] + outer[1]),
+		.apart = fabs(outer[0] - outer[1]),
+		.slope = fmax(fabs(outer[0] - inner[0]), fabs(outer[1] - inner[1])),
+		.most = most};
+}
+
+static double middle_of(double *values, int64_t count)
+{
+	qsort(values, (size_t)count, sizeof *values, by_value);
+	return values[count / 2];
+}
+
+/* Whether the views whose edges are above `limit` show air there: what is at the edges is alike,
+ * and much less than what is between them. An object that goes on beyond both edges in some views
+ * is not. */
+static bool is_air_above(const BothEdges *edges, int64_t views, double limit, const double range[2])
+{
+	double apart[VIEWS], slopes[VIEWS], most[VIEWS], change = range[1] - range[0];
+	int64_t count = 0;
+	for (int64_t i = 0; i < views; i++)
+		if (edges[i].mean > limit) {
+			apart[count] = edges[i].apart;
+			slopes[count] = edges[i].slope;
+			most[count++] = edges[i].most;
 		}
-		means[i] = 0.5 * (outer[0] + outer[1]);
-		sides[i] = fabs(outer[0] - outer[1]);
-		slopes[i] = fmax(fabs(outer[0] - inner[0]), fabs(outer[1] - inner[1]));
-		if (!isfinite(means[i] + slopes[i]))
+	double largest = fmax(fabs(range[0]), fabs(range[1]));
+	return count > 0 && middle_of(most, count) > LEAST_OBJECT * largest &&
+	       middle_of(apart, count) < MOST_APART * change &&
+	       middle_of(slopes, count) < MOST_APART * change;
+}
+
+/* Whether both edges show air, alike, that changes with the views: range[] are line integrals
+ * there. */
+static bool light_changes(
+	const tomos_geometry *g, const float *rows, int64_t views, double range[2])
+{
+	BothEdges edges[VIEWS];
+	double means[VIEWS];
+	for (int64_t i = 0; i < views; i++) {
+		edges[i] = both_edges(rows + i * g->columns, g->columns);
+		means[i] = edges[i].mean;
+		if (!isfinite(edges[i].mean + edges[i].slope))
 			return false;
 	}
 	qsort(means, (size_t)views, sizeof *means, by_value);
-	qsort(sides, (size_t)views, sizeof *sides, by_value);
-	qsort(slopes, (size_t)views, sizeof *slopes, by_value);
 	int64_t few = (int64_t)(MOST_VIEWS * (double)views);
-	*low = means[few];
-	*high = means[views - 1 - few];
-	double range = *high - *low, largest = fmax(fabs(*low), fabs(*high));
-	return range > LEAST_CHANGE && most > LEAST_OBJECT * largest &&
-	       sides[views / 2] < MOST_APART * range && slopes[views / 2] < MOST_APART * range;
+	range[0] = means[few];
+	range[1] = means[views - 1 - few];
+	return range[1] - range[0] > LEAST_CHANGE && is_air_above(edges, views, -HUGE_VAL, range) &&
+	       is_air_above(edges, views, 0.5 * (range[0] + range[1]), range);
 }
 
-static tomos_status say_light(FileRun *r, const float *rows, int64_t count, double most)
+static tomos_status say_light(FileRun *r, const float *rows, int64_t count)
 {
-	double low, high;
-	if (count < LEAST_VIEWS ||
-		!light_changes(r->prepared->geometry, rows, count, most, &low, &high))
+	double range[2];
+	const tomos_geometry *g = r->prepared->geometry;
+	if (count < LEAST_VIEWS || g->columns <= 4 * EDGE || !light_changes(g, rows, count, range))
 		return TOMOS_OK;
 	r->truncated = true; /* no more to be said about the edges */
 	return job_warn(r->job,
 		"air at both edges transmits %.3g to %.3g, depending on the view: the light of the "
 		"source changes, so that values will be off and edges streaked; flat fields that "
 		"were taken during the scan follow it",
-		exp(-high), exp(-low));
+		exp(-range[1]), exp(-range[0]));
 }
 
 /* Where air does not transmit 1, or projections are brighter than the flat field, the flats are not
@@ -300,7 +335,7 @@ static tomos_status say_flats(FileRun *r, const float *rows, int64_t count)
 			exp(-air.value), air.value > 0 ? "high" : "low");
 	}
 	if (!(air.mean < LEAST_MEAN))
-		return all ? say_light(r, rows, count, air.most) : TOMOS_OK;
+		return all ? say_light(r, rows, count) : TOMOS_OK;
 	return job_warn(r->job,
 		"the projections are %.3g times as bright as the flats on average, so "
 		"that values will be too low; are the flats those of this scan?",
@@ -414,75 +449,4 @@ tomos_status run_say_truncated(FileRun *r, const Slab *slab, const float *data, 
 	}
 	mem_free(rows);
 	return status;
-}
-
-/* ---- angles -------------------------------------------------------------------------------- */
-
-static bool views_are_equal(const tomos_geometry *g)
-{
-	const tomos_view *first = &g->views[0];
-	for (int64_t i = 1; i < g->count; i++) {
-		const tomos_view *v = &g->views[i];
-		for (int a = 0; a < 3; a++)
-			if (v->src[a] != first->src[a] || v->det[a] != first->det[a] ||
-				v->u[a] != first->u[a] || v->v[a] != first->v[a])
-				return false;
-	}
-	return g->count > 1;
-}
-
-/* The largest angle between the ray to the middle of the detector and one to a corner. */
-static double opening(const tomos_geometry *g, const tomos_view *view, const double middle[3])
-{
-	double corner[3], widest = 0;
-	for (int i = 0; i < 4; i++) {
-		double along = (i & 1 ? 0.5 : -0.5) * (double)(g->columns - 1);
-		double up = (i & 2 ? 0.5 : -0.5) * (double)(g->rows - 1);
-		add3(corner, middle, along, view->u);
-		if (!view_fans(view)) /* the rays of a row stay in its plane */
-			add3(corner, corner, up, view->v);
-		double cosine = dot3(middle, corner) / (norm3(middle) * norm3(corner));
-		widest = fmax(widest, acos(fmax(-1, fmin(1, cosine))));
-	}
-	return widest;
-}
-
-/* Lengths in different units make a detector that no scanner has. */
-static tomos_status say_opening(const FileRun *r)
-{
-	const tomos_view *view = &r->whole->geometry->views[0];
-	double middle[3], degrees = 180 / 3.14159265358979323846;
-	if (!view_has_source(view))
-		return TOMOS_OK;
-	add3(middle, view->det, -1, view->src);
-	double half = opening(r->whole->geometry, view, middle);
-	if (half * degrees < WIDEST)
-		return TOMOS_OK;
-	return job_warn(r->job,
-		"the rays of a view open to %.4g degrees: the detector's pixels are %g wide, and "
-		"its middle is %g from the source; are both in the same unit?",
-		2 * half * degrees, norm3(view->u), norm3(middle));
-}
-
-/* Views that are all the same determine no depth. Filtered back projection of a limited angular
- * range has artefacts and values that are too low. */
-tomos_status run_say_angles(const FileRun *r)
-{
-	double covered, needed, degrees = 180 / 3.14159265358979323846;
-	const tomos_geometry *g = r->whole->geometry;
-	TRY(say_opening(r));
-	if (views_are_equal(g))
-		return job_warn(r->job,
-			"all %lld views have the same angle: nothing tells how deep in "
-			"the object a value belongs",
-			(long long)g->count);
-	if (r->iterates)
-		return TOMOS_OK;
-	TRY(tomos_geometry_cover(g, &covered, &needed));
-	if (covered >= 0.99 * needed)
-		return TOMOS_OK;
-	return job_warn(r->job,
-		"the views cover %.4g of %.4g degrees: values will be too low and edges "
-		"smeared; an algebraic method may do better",
-		covered * degrees, needed * degrees);
 }

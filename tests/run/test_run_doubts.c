@@ -217,23 +217,24 @@ static void noise_is_no_wrong_flat(void **state)
 	}
 }
 
-/* A view, or a flat, that was named for a dark field. */
+/* A view, or a flat, that was named for a dark field; and good ones, in all
+ * columns or in those of a narrow beam. */
 static void darks_that_are_bright(void **state)
 {
 	Work w;
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		static float darks[ROWS * COLUMNS];
 		write_counts("dark.h5", 1, -1);
 		for (int k = 0; k < ROWS * COLUMNS; k++)
-			darks[k] = i ? 900 : 300;
+			darks[k] = i == 2 && abs(k % COLUMNS - 24) > 5 ? 1000 : i == 1 ? 900 : 300;
 		hid_t file = H5Fopen(at("dark.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
 		h5_put(file, "exchange/data_dark", H5T_NATIVE_FLOAT, 3,
 			(hsize_t[]){1, ROWS, COLUMNS}, darks);
 		H5Fclose(file);
 		work_init(&w, "dark.npy");
-		(i ? says : says_no)(run_scan(&w, "dark.h5"),
-			"the darks have 0.9 times the counts of the flats");
+		(i == 1 ? says : says_no)(run_scan(&w, "dark.h5"),
+			i == 1 ? "the darks have 0.9 times the counts" : "times the counts");
 	}
 }
 
@@ -254,6 +255,30 @@ static void light_that_changes(void **state)
 		(i == 1 ? says_no : says)(said, "the light of the source changes");
 		if (i == 0)
 			says(said, "air at both edges transmits 0.926 to 0.996");
+	}
+}
+
+/* Objects of which both ends are beside the detector in some of the views: an ellipse, and a plate,
+ * which is the same everywhere in these. */
+static void light_is_not_an_object_beside_the_detector(void **state)
+{
+	static const double sizes[][3] = {{0.53, 0.25, 0.8}, {1.2, 0.01, 20}};
+	Work w;
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const tomos_ellipsoid wide = {
+			{0, 0, 0}, {sizes[i][0], sizes[i][1], INFINITY}, {0, 0, 0}, sizes[i][2]};
+		write_counts("wide.h5", 1, -1);
+		project_solids(integrals, (int64_t[]){VIEWS, ROWS, COLUMNS}, PIXEL_UM * 1e-3, AXIS,
+			(Solids){&wide, 1}, 1);
+		for (int64_t k = 0; k < COUNT_ALL; k++)
+			counts[k] = 1000 * expf(-integrals[k]);
+		put_counts("wide.h5");
+		work_init(&w, "wide.npy");
+		const char *said = run_scan(&w, "wide.h5");
+		says_no(said, "the light of the source changes");
+		if (i == 0)
+			says(said, "wider than the detector");
 	}
 }
 
@@ -464,7 +489,8 @@ static void short_arcs_are_degrees(void **state)
 #define TESTS(T) \
 	T(black_views_are_bad), T(views_of_nan_are_bad), T(other_views_stay), \
 		T(flats_that_do_not_fit), T(noise_does_not_hide_flats), T(noise_is_no_wrong_flat), \
-		T(darks_that_are_bright), T(light_that_changes), T(wide_objects_with_a_bad_view), \
+		T(darks_that_are_bright), T(light_that_changes), \
+		T(light_is_not_an_object_beside_the_detector), T(wide_objects_with_a_bad_view), \
 		T(numbers_that_are_no_integrals), T(numbers_of_another_type), \
 		T(mixtures_are_not_corrected), T(cylinders_are_no_frames), \
 		T(single_pixels_are_dead), T(noise_is_no_object), T(empty_beams_have_no_axis), \

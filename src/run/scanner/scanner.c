@@ -178,7 +178,8 @@ tomos_status scan_voxel(tomos_scan *scan, const char *name, double said, double 
 	if (said == 0 || fabs(said / made - 1) <= most)
 		return TOMOS_OK;
 	return scan_note(scan, "note",
-		"%s is %g mm, and the distances and pixels make %g mm: one of these may be wrong",
+		"%s is %g mm, and the distances and pixels make %g mm: one of these may be wrong, "
+		"or other voxels were chosen",
 		name, said, made);
 }
 
