@@ -12,7 +12,7 @@ import tomos  # noqa: E402
 
 HEAD = '''"""{doc}"""
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
