@@ -228,14 +228,10 @@ static bool is_cut(const Lines *l, const float *data)
 static void leave_out_cut(
 	const Lines *l, const LineEnds *ends, bool cut, const float *data, float *out)
 {
-	float most = (float)TRUNCATED * l->most;
-	int64_t first = 0, end = l->offsets;
-	while (first < end && ends[first].first < 0)
-		out[first++] = NAN;
-	while (end > first && ends[end - 1].first < 0)
-		out[--end] = NAN;
-	for (int64_t k = first; k < end && cut; k++)
-		if (fabsf(data[ends[k].first]) > most || fabsf(data[ends[k].last]) > most)
+	const float most = (float)TRUNCATED * l->most;
+	for (int64_t k = 0; k < l->offsets; k++)
+		if (ends[k].first < 0 || (cut && (fabsf(data[ends[k].first]) > most ||
+							 fabsf(data[ends[k].last]) > most)))
 			out[k] = NAN;
 }
 

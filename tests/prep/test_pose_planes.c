@@ -2,6 +2,7 @@
  * of objects wider than the detector, of which few planes count, and in short scans, where small
  * errors of interpolation move row and distance most. */
 #include "prep/cone_scenes.h"
+#include "prep/plane_lines.h"
 #include "prep/pose.h"
 
 enum { SIZE = 256, VIEWS = 360 };
@@ -70,5 +71,35 @@ static void test_short(void **state)
 	check_step(&s, limits);
 }
 
-#define TESTS(T) T(test_wide), T(test_short)
+/* Of few rows of wide pixels, lines between others may miss all pixels as well. No line has a value
+ * where the object reaches all edges. */
+static void check_cut(int64_t rows, double height)
+{
+	enum { COLUMNS = 33, MOST_ROWS = 4 };
+	float data[1 + MOST_ROWS * COLUMNS] = {0}; /* 0 before the first pixel */
+	Coarse c = {.bin = 1,
+		.orbit = {.views = 1,
+			.rows = rows,
+			.columns = COLUMNS,
+			.width = 1,
+			.height = height},
+		.data = data + 1};
+	Lines l = {.detector = {.foot = {16, 0.5 * (double)(rows - 1)}, .far = 100}, .sense = 1};
+	for (int64_t i = 0; i < rows * COLUMNS; i++)
+		c.data[i] = 1;
+	OK(lines_take(&l, &c));
+	for (int64_t i = 0; i < l.angles * l.offsets; i++)
+		assert_true(isnan(l.lines[i]));
+	lines_free(&l);
+}
+
+static void test_few_rows(void **state)
+{
+	(void)state;
+	check_cut(1, 1);
+	check_cut(2, 1);
+	check_cut(4, 0.2);
+}
+
+#define TESTS(T) T(test_wide), T(test_short), T(test_few_rows)
 TEST_MAIN(TESTS, NULL, NULL)
