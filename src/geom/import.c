@@ -206,7 +206,7 @@ static tomos_status leap_angles(const Leap *l, double **phis)
 	double range;
 	if (keys_text(l->keys, "", "phis"))
 		return leap_list(l, "phis", l->views, phis);
-	TRY(keys_number(l->keys, "", "angularRange|phis", &range, NULL));
+	TRY(keys_number(l->keys, "", "phis|angularRange", &range, NULL));
 	TRY(mem_alloc(phis, l->views, sizeof **phis, "angles"));
 	for (int64_t i = 0; i < l->views; i++)
 		(*phis)[i] = range * (double)i / (double)l->views;
@@ -254,7 +254,7 @@ static tomos_status leap_kind(const ImportJob *job, const Keys *keys, bool *modu
 			"'%s': detectorType is '%.30s'; flat detectors can be read", job->path,
 			detector);
 	TRY(keys_number(keys, "", "helicalPitch", &pitch, &(bool){false}));
-	if (pitch != 0)
+	if (pitch != 0 && !*modular) /* else the positions contain it */
 		return fail(TOMOS_UNSUPPORTED,
 			"'%s': helicalPitch is %g; it must be 0, or the geometry modular",
 			job->path, pitch);

@@ -224,9 +224,14 @@ static void test_leap(void **state)
 		"geometry = cone\nnumAngles = 2\nnumRows = 1\nnumCols = 2\npixelWidth = 1\n"
 		"pixelHeight = 1\nsod = 2\nsdd = 3\nphis = 1\n",
 		"'phis' has 1 numbers; 2 were expected");
+	rejected("bad.txt",
+		"geometry = cone\nnumAngles = 2\nnumRows = 1\nnumCols = 2\npixelWidth = 1\n"
+		"pixelHeight = 1\nsod = 2\nsdd = 3\n",
+		"does not have 'phis'");
 }
 
-/* The modular beam of the same scan, with the middle of the detector on the central ray. */
+/* The modular beam of the same scan, with the middle of the detector on the central ray. A pitch is
+ * in the positions. */
 static void test_leap_modular(void **state)
 {
 	static const char *const names[] = {
@@ -236,7 +241,7 @@ static void test_leap_modular(void **state)
 	sign = 1;
 	int length = snprintf(text, sizeof text,
 		"geometry = modular\nnumAngles = %d\nnumRows = %d\nnumCols = %d\npixelHeight = "
-		"0.6\npixelWidth = 0.8\n",
+		"0.6\npixelWidth = 0.8\nhelicalPitch = 2\n",
 		VIEWS, ROWS, COLUMNS);
 	for (int k = 0; k < 4; k++) {
 		length += snprintf(text + length, sizeof text - (size_t)length, "%s = ", names[k]);
