@@ -188,6 +188,13 @@ static void test_plain(void **state)
 	xim_plain = 0;
 	assert_int_not_equal(tomos_scan_open(&scan, at("a/b/Proj_00000.xim"), NULL), TOMOS_OK);
 	assert_says("has 1200 bytes of 3 per pixel for 20 rows x 20 columns");
+	put_xim(at("a/b/Proj_00000.xim"), &lab, (float[400]){1}, 1, 0);
+	FILE *file = fopen(at("a/b/Proj_00000.xim"), "r+b");
+	assert_int_equal(fseek(file, 28, SEEK_SET), 0);
+	put_number(file, 2, 4);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(tomos_scan_open(&scan, at("a/b/Proj_00000.xim"), NULL), TOMOS_UNSUPPORTED);
+	assert_says("has compression 2; 0 (none) and 1 can be read");
 }
 
 /* ---- air ----------------------------------------------------------------------------------- */

@@ -107,8 +107,13 @@ static tomos_status xim_parts(
 		return short_file(path);
 	*p = (Packed){.columns = (int32_t)u32_at(bytes + 12), .rows = (int32_t)u32_at(bytes + 16)};
 	TRY(check_size(path, p->rows, p->columns));
-	if (u32_at(bytes + 28) == 0)
+	uint32_t packed = u32_at(bytes + 28);
+	if (packed == 0)
 		return xim_plain(bytes, length, path, p, after);
+	if (packed != 1)
+		return fail(TOMOS_UNSUPPORTED,
+			"'%s' has compression %lld; 0 (none) and 1 can be read", path,
+			(long long)packed);
 	p->code_bytes = u32_at(bytes + XIM_HEAD);
 	p->codes = bytes + XIM_HEAD + 4;
 	int64_t at = XIM_HEAD + 4 + p->code_bytes;
