@@ -255,7 +255,7 @@ static void test_no_direction(void **state)
 	}
 }
 
-/* What the frames are not is said. */
+/* Frames that are not corrected, not joined, or not whole are noted. */
 static void test_frames(void **state)
 {
 	(void)state;

@@ -73,7 +73,7 @@ static tomos_status check_trajectory(const Keys *k)
 		k->path, kind);
 }
 
-/* What the frames are not, and is not read. */
+/* Notes of frames that are not corrected, not joined, or not whole. */
 static tomos_status note_frames(tomos_scan *scan, const Keys *k, const SkyScan *s)
 {
 	const char *flat = keys_text(k, acquisition, "Flat Field Correction");
