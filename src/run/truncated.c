@@ -24,6 +24,7 @@
 #define LARGEST 1e9       /* line integrals of any unit */
 #define LEAST_CHANGE 0.02 /* of transmissions in air */
 #define MOST_APART 0.15   /* of that change: between edges, and between columns of air */
+#define MOST_AWAY 0.5     /* likewise: line integral in air, of the view that is nearest to 0 */
 #define LEAST_OBJECT 4    /* times what is at the edges, is the largest value of a view */
 
 enum { VIEWS = 40, EDGE = 4 }; /* views looked at; most columns that an edge is the mean of */
@@ -282,7 +283,8 @@ static bool is_air_above(const BothEdges *edges, int64_t views, double limit, co
 }
 
 /* Whether both edges show air, alike, that changes with the views: range[] are line integrals
- * there. */
+ * there. The flats have to fit some of the views, or nearly so: a weak object that goes on beyond
+ * both edges is seen in all of them. */
 static bool light_changes(
 	const tomos_geometry *g, const float *rows, int64_t views, double range[2])
 {
@@ -298,7 +300,9 @@ static bool light_changes(
 	int64_t few = (int64_t)(MOST_VIEWS * (double)views);
 	range[0] = means[few];
 	range[1] = means[views - 1 - few];
-	return range[1] - range[0] > LEAST_CHANGE && is_air_above(edges, views, -HUGE_VAL, range) &&
+	double change = range[1] - range[0], away = MOST_AWAY * change;
+	return change > LEAST_CHANGE && range[0] < away && range[1] > -away &&
+	       is_air_above(edges, views, -HUGE_VAL, range) &&
 	       is_air_above(edges, views, 0.5 * (range[0] + range[1]), range);
 }
 
