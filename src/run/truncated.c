@@ -19,7 +19,7 @@
 #define MOST_OFFSET 0.5   /* of the largest value: line integrals of air beside wrong flats */
 #define LEAST_OFFSET 0.01 /* of transmissions */
 #define LEAST_SHARE 0.015 /* of the largest value */
-#define SURELY 4          /* standard errors of the value at the edges */
+#define SURELY 3          /* standard errors of the value at the edges */
 #define COUNTS 20.0       /* the least that numbers of photons are taken to be */
 #define LARGEST 1e9       /* line integrals of any unit */
 #define LEAST_CHANGE 0.02 /* of transmissions in air */
@@ -154,7 +154,8 @@ static bool is_alike(const SideOfAir *s, double most, double views)
 	       s->variance <= ALIKE * size * ALIKE * size + 2 * noise;
 }
 
-static Air find_air(const tomos_geometry *g, const float *rows, int64_t views)
+/* flats: how many there are, with the noise of views; HUGE_VAL: they have none. */
+static Air find_air(const tomos_geometry *g, const float *rows, int64_t views, double flats)
 {
 	Air air = {.value = NAN};
 	double numbers = (double)(views * g->columns), sum = 0, noise = 0, sides = 0;
@@ -174,7 +175,7 @@ static Air find_air(const tomos_geometry *g, const float *rows, int64_t views)
 		sides += 1;
 	}
 	air.value = sides > 0 ? sum / sides : NAN;
-	air.error = sqrt(noise / (double)views) / sides;
+	air.error = sqrt(noise * (1 / (double)views + 1 / flats)) / sides;
 	return air;
 }
 
@@ -325,7 +326,8 @@ static tomos_status say_light(FileRun *r, const float *rows, int64_t count)
 static tomos_status say_flats(FileRun *r, const float *rows, int64_t count)
 {
 	const tomos_geometry *g = r->prepared->geometry;
-	Air air = find_air(g, rows, count);
+	bool level = r->prepared->scan->setup.white > 0; /* of counts, instead of flats */
+	Air air = find_air(g, rows, count, level ? HUGE_VAL : (double)r->prepared->info.flats);
 	bool all = r->prepared->columns == r->prepared->info.columns;
 	double size = fabs(air.value);
 	r->compared_flats = true;
@@ -349,7 +351,7 @@ static tomos_status say_flats(FileRun *r, const float *rows, int64_t count)
 /* Numbers that are largest in air are counts or transmissions. */
 static tomos_status say_quantity(FileRun *r, const float *rows, int64_t count)
 {
-	Air air = find_air(r->prepared->geometry, rows, count);
+	Air air = find_air(r->prepared->geometry, rows, count, HUGE_VAL);
 	r->compared_quantity = true;
 	if (air.most > LARGEST)
 		return job_warn(r->job,
