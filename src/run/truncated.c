@@ -81,7 +81,7 @@ static int by_value(const void *a, const void *b)
  * bad; it reaches as far above. Rows beside the object have nothing else. */
 static double edge_noise(const tomos_geometry *g, const float *rows, int64_t views, int side)
 {
-	double edges[VIEWS];
+	double edges[VIEWS] = {0};
 	int64_t count = 0;
 	for (int64_t i = 0; i < views; i++) {
 		double edge = edge_value(rows + i * g->columns, g->columns, side);
@@ -290,7 +290,7 @@ static bool light_changes(
 	const tomos_geometry *g, const float *rows, int64_t views, double range[2])
 {
 	BothEdges edges[VIEWS];
-	double means[VIEWS];
+	double means[VIEWS] = {0};
 	for (int64_t i = 0; i < views; i++) {
 		edges[i] = both_edges(rows + i * g->columns, g->columns);
 		means[i] = edges[i].mean;
