@@ -96,6 +96,8 @@ grep -q "direction" out && fail "recon --axis speaks of the right direction: $(c
 grep -q "column 50.40, as given<" kept.html || fail "the report does not say that the axis is given"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --fit --save found.json --picture both.png >out
 grep -q "roll  *0\.[789]" out || fail "center --fit says $(cat out)"
+grep -q "source-detector  *[0-9.]*, standard error [0-9.]* mm$" out ||
+	fail "center --fit says no unit of lengths: $(cat out)"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --fit --unknown roll,axis-row >out
 grep -q "roll  *0\.[789]" out || fail "center --fit --unknown says $(cat out)"
 grep -q "slant  *0 (as given: not among the unknown values)" out || fail "center --unknown says $(cat out)"
