@@ -103,6 +103,8 @@ grep -q "roll  *0\.[789]" out || fail "center --fit --unknown says $(cat out)"
 grep -q "slant  *0 (as given: not among the unknown values)" out || fail "center --unknown says $(cat out)"
 rejected "scatter: it is found in counts or transmissions" 2 recon cone.npy $cone --quantity integrals --arc 360 --axis 50.4 \
 	--scatter auto -o no.h5
+rejected "wedge has 3 values" 2 recon cone.npy $cone --quantity integrals --arc 360 --wedge 1,0.03,2 -o no.h5
+grep -q "axis" out && fail "recon looks for the axis before it rejects a wedge: $(cat out)"
 rejected "unknown 'rol' is not a value of the pose" 2 center cone.npy $cone --quantity integrals --arc 360 --fit --unknown rol
 rejected "unknown has no effect without a fit of the pose" 2 center scan180.h5 --unknown roll
 "$tomos" recon cone.npy --quantity integrals --views-file found.json -o fitted.h5 -q 2>err
