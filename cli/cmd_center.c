@@ -267,10 +267,10 @@ static bool is_angle(int value)
 	return value >= TOMOS_POSE_ROLL && value <= TOMOS_POSE_SWIVEL;
 }
 
-static void pose_say_value(const tomos_pose *pose, int i)
+static void pose_say_value(const tomos_pose *pose, int i, const char *length)
 {
-	static const char *const units[TOMOS_POSE_VALUES] = {
-		"columns", "rows", "degrees", "degrees", "degrees", ""};
+	const char *units[TOMOS_POSE_VALUES] = {
+		"columns", "rows", "degrees", "degrees", "degrees", length};
 	double unit = is_angle(i) ? DEGREES : 1;
 	double value = pose->value[i] * unit;
 	value = fabs(value) < 1e-9 ? 0 : value; /* rounding of the geometry as given, and no -0 */
@@ -280,7 +280,8 @@ static void pose_say_value(const tomos_pose *pose, int i)
 	if (pose->error[i] == 0)
 		say(" (as given: not among the unknown values)\n");
 	else if (isfinite(pose->error[i]))
-		say(", standard error %.2g %s\n", pose->error[i] * unit, units[i]);
+		say(", standard error %.2g%s%s\n", pose->error[i] * unit, units[i][0] ? " " : "",
+			units[i]);
 	else if (i == TOMOS_POSE_AXIS)
 		say(" (uncertain)\n");
 	else if (pose->beyond >> i & 1)
@@ -291,11 +292,11 @@ static void pose_say_value(const tomos_pose *pose, int i)
 		say(" (as given: not determined by this scan)\n");
 }
 
-/* False: the values are uncertain. */
-static bool pose_say(const tomos_pose *pose)
+/* False: the values are uncertain. `length`: the unit of lengths. */
+static bool pose_say(const tomos_pose *pose, const char *length)
 {
 	for (int i = 0; i < TOMOS_POSE_VALUES; i++)
-		pose_say_value(pose, i);
+		pose_say_value(pose, i, length);
 	say("rays measured from both sides contradict each other by %.3g %% (with axis, swivel and "
 	    "distance alone by %.3g %%)\n",
 		100 * pose->after, 100 * pose->before);
@@ -343,6 +344,11 @@ done:
 	return code;
 }
 
+static const char *length_shown(const char *unit)
+{
+	return strcmp(unit, "pixel") == 0 ? "pixels" : unit;
+}
+
 static int find_pose(tomos_prepared *prepared, tomos_backend *backend, result *found)
 {
 	tomos_pose pose = {.bytes = sizeof pose};
@@ -350,7 +356,8 @@ static int find_pose(tomos_prepared *prepared, tomos_backend *backend, result *f
 	progress_clear();
 	if (code == DONE) {
 		const char *kept = tomos_prepared_note(prepared);
-		*found = (result){pose.value[TOMOS_POSE_AXIS], pose_say(&pose)};
+		bool certain = pose_say(&pose, length_shown(tomos_prepared_unit(prepared)));
+		*found = (result){pose.value[TOMOS_POSE_AXIS], certain};
 		if (kept)
 			say("%s\n", kept);
 	}

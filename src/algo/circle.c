@@ -159,7 +159,9 @@ static tomos_status check_short(const Circle *circle, int64_t count)
 			"%.1f "
 			"(180 and the fan's angle); use an algebraic method, for instance sirt",
 			circle->sweep * 180 / M_PI, needed * 180 / M_PI);
-	if (circle->near_side < 0.9 * circle->far_side)
+	/* What lies within the shorter side is measured as a whole; less than half of the longer
+	 * one is meant for a full turn. */
+	if (circle->near_side < 0.5 * circle->far_side)
 		return fail(TOMOS_UNSUPPORTED,
 			"the detector is offset and the scan covers %.1f degrees; filtered back "
 			"projection with an offset detector needs a full turn; use an "

@@ -43,6 +43,7 @@ tomos_status prep_take(tomos_prep_options *o, const tomos_prep_options *given)
 	if (!(o->floor > 0 && o->floor < 1))
 		return fail(TOMOS_BAD_VALUE, "floor %g: it must be above 0 and below 1", o->floor);
 	TRY(check_hardening(o));
+	TRY(wedge_check(o));
 	return options_need("prep", o, NULL);
 }
 

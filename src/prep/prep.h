@@ -89,6 +89,7 @@ tomos_status prep_size(const char *name, int64_t size); /* odd, at least 1 */
 /* Replaces the wedge of the options by a polynomial, which is kept in `coefficients`. */
 enum { WEDGE_TERMS = 3 };
 tomos_status wedge_take(tomos_prep_options *o, double coefficients[WEDGE_TERMS]);
+tomos_status wedge_check(const tomos_prep_options *o);
 /* Rejects values that are still to be found from the scan. */
 tomos_status automatic_check(const tomos_prep_options *o);
 

@@ -17,6 +17,33 @@ static void normal_equations(const double *pairs, int64_t steps, int terms, doub
 	}
 }
 
+/* Noise may leave a thicker step with a smaller line integral, but not most of them. */
+static tomos_status check_growth(const double *pairs, int64_t steps)
+{
+	const double *thin = pairs, *thick = pairs;
+	double mean[2] = {0}, together = 0;
+	for (int64_t s = 0; s < steps; s++) {
+		const double *step = pairs + 2 * s;
+		thin = step[0] < thin[0] ? step : thin;
+		thick = step[0] > thick[0] ? step : thick;
+		mean[0] += step[0] / (double)steps;
+		mean[1] += step[1] / (double)steps;
+	}
+	for (int64_t s = 0; s < steps; s++)
+		together += (pairs[2 * s] - mean[0]) * (pairs[2 * s + 1] - mean[1]);
+	if (thin[0] == thick[0])
+		return fail(TOMOS_BAD_VALUE,
+			"wedge: all %lld steps have the thickness %g; it takes two thicknesses or "
+			"more",
+			(long long)steps, thin[0]);
+	if (!(together > 0))
+		return fail(TOMOS_BAD_VALUE,
+			"wedge: the line integrals do not grow with the thickness: %g behind %g, "
+			"%g behind %g",
+			thin[1], thin[0], thick[1], thick[0]);
+	return TOMOS_OK;
+}
+
 static tomos_status check(const double *pairs, int64_t count, double *most)
 {
 	*most = 0;
@@ -35,7 +62,7 @@ static tomos_status check(const double *pairs, int64_t count, double *most)
 		if (i % 2)
 			*most = fmax(*most, pairs[i]);
 	}
-	return TOMOS_OK;
+	return check_growth(pairs, count / 2);
 }
 
 tomos_status tomos_hardening_wedge(
@@ -71,6 +98,13 @@ tomos_status wedge_take(tomos_prep_options *o, double coefficients[WEDGE_TERMS])
 	o->hardening = coefficients;
 	o->hardening_count = WEDGE_TERMS;
 	return TOMOS_OK;
+}
+
+tomos_status wedge_check(const tomos_prep_options *o)
+{
+	tomos_prep_options copy = *o;
+	double coefficients[WEDGE_TERMS];
+	return wedge_take(&copy, coefficients);
 }
 
 tomos_status automatic_check(const tomos_prep_options *o)

@@ -90,6 +90,18 @@ void pattern_escape(char *to, size_t size, const char *from)
 	to[length] = 0;
 }
 
+/* The pattern that is proposed has what precedes the first number of the name at hand. */
+static tomos_status reject_names(const char *path, const char *name)
+{
+	size_t folder = strlen(path), word = strcspn(name, "0123456789");
+	while (folder > 1 && path[folder - 1] == '/')
+		folder--;
+	return fail(TOMOS_BAD_FILE,
+		"'%s' has more than %d kinds of names, which differ not only in the number at "
+		"their end; name the views by a pattern like '%.*s/%.*s*'",
+		path, MOST_SETS, (int)folder, path, (int)word, name);
+}
+
 static tomos_status add_set(Folder *folder, const char *path, const Set *set)
 {
 	for (int i = 0; i < folder->count; i++)
@@ -97,10 +109,7 @@ static tomos_status add_set(Folder *folder, const char *path, const Set *set)
 			strcmp(folder->sets[i].prefix, set->prefix) == 0)
 			return TOMOS_OK;
 	if (folder->count == MOST_SETS)
-		return fail(TOMOS_BAD_FILE,
-			"'%s' has more than %d kinds of names; name the views by a pattern like "
-			"'%s/raw_*'",
-			path, MOST_SETS, path);
+		return reject_names(path, set->prefix);
 	folder->sets[folder->count++] = *set;
 	return TOMOS_OK;
 }

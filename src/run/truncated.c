@@ -321,6 +321,24 @@ static tomos_status say_light(FileRun *r, const float *rows, int64_t count)
 		exp(-range[1]), exp(-range[0]));
 }
 
+/* A polynomial that was given may fall beyond the line integrals that it was made for. */
+static tomos_status say_bright(FileRun *r, double mean)
+{
+	const tomos_prepared *p = r->prepared;
+	bool wedge = p->prep.wedge_count > 0;
+	if (wedge || (p->prep.hardening_count > 0 && !p->find_hardening))
+		return job_warn(r->job,
+			"the line integrals are %.3g on average, so that values will be too low: "
+			"the polynomial of the option '%s' falls where those of this scan are "
+			"large%s, or the flats are not those of this scan",
+			mean, wedge ? "wedge" : "hardening",
+			wedge ? ", as the steps end before them" : "");
+	return job_warn(r->job,
+		"the projections are %.3g times as bright as the flats on average, so "
+		"that values will be too low; are the flats those of this scan?",
+		exp(-mean));
+}
+
 /* Where air does not transmit 1, or projections are brighter than the flat field, the flats are not
  * those of the scan. */
 static tomos_status say_flats(FileRun *r, const float *rows, int64_t count)
@@ -342,10 +360,7 @@ static tomos_status say_flats(FileRun *r, const float *rows, int64_t count)
 	}
 	if (!(air.mean < LEAST_MEAN))
 		return all ? say_light(r, rows, count) : TOMOS_OK;
-	return job_warn(r->job,
-		"the projections are %.3g times as bright as the flats on average, so "
-		"that values will be too low; are the flats those of this scan?",
-		exp(-air.mean));
+	return say_bright(r, air.mean);
 }
 
 /* Numbers that are largest in air are counts or transmissions. */

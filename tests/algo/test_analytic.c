@@ -19,7 +19,9 @@ static const Scan scans[] = {{"parallel 180", "parallel", 180, 0, 0.001},
 	{"fan full", "fan", 360, 0, 0.001}, {"fan short", "fan", 220, 0, 0.001},
 	{"fan overscan", "fan", 290, 0, 0.001}, {"fan offset", "fan", 360, 0.3, 0.004},
 	{"fan offset, left", "fan", 360, -0.3, 0.004}, {"cone full", "cone", 360, 0, 0.001},
-	{"cone short", "cone", 220, 0, 0.001}, {"cone offset", "cone", 360, 0.3, 0.004}};
+	{"fan short, axis off", "fan", 220, 0.045, 0.001}, {"cone short", "cone", 220, 0, 0.001},
+	{"cone short, axis off left", "cone", 220, -0.045, 0.001},
+	{"cone offset", "cone", 360, 0.3, 0.004}};
 
 static double mean_error(const Scan *kind, int64_t n, double pixel, double *spread)
 {

@@ -184,6 +184,12 @@ static void wrong_wedges(void **state)
 		"wedge has 3 values");
 	REJECTED(tomos_hardening_wedge(list, 3, (double[]){1, 0.5, 2, -1}, 4), TOMOS_BAD_VALUE,
 		"the line integral of step 1 is -1");
+	REJECTED(tomos_hardening_wedge(list, 3, (double[]){2, 0.5, 1, 0.75, 4, 0.25}, 6),
+		TOMOS_BAD_VALUE,
+		"wedge: the line integrals do not grow with the thickness: 0.75 behind 1, 0.25 "
+		"behind 4");
+	REJECTED(tomos_hardening_wedge(list, 3, (double[]){2, 0.5, 2, 0.75}, 4), TOMOS_BAD_VALUE,
+		"wedge: all 2 steps have the thickness 2; it takes two thicknesses or more");
 	REJECTED(tomos_hardening_wedge(list, 4, (double[]){1, 0.5, 2, 1}, 4), TOMOS_BAD_VALUE,
 		"4 coefficients of a polynomial: 1 to 3");
 }

@@ -96,11 +96,15 @@ grep -q "direction" out && fail "recon --axis speaks of the right direction: $(c
 grep -q "column 50.40, as given<" kept.html || fail "the report does not say that the axis is given"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --fit --save found.json --picture both.png >out
 grep -q "roll  *0\.[789]" out || fail "center --fit says $(cat out)"
+grep -q "source-detector  *[0-9.]*, standard error [0-9.]* mm$" out ||
+	fail "center --fit says no unit of lengths: $(cat out)"
 "$tomos" center cone.npy $cone --quantity integrals --arc 360 --fit --unknown roll,axis-row >out
 grep -q "roll  *0\.[789]" out || fail "center --fit --unknown says $(cat out)"
 grep -q "slant  *0 (as given: not among the unknown values)" out || fail "center --unknown says $(cat out)"
 rejected "scatter: it is found in counts or transmissions" 2 recon cone.npy $cone --quantity integrals --arc 360 --axis 50.4 \
 	--scatter auto -o no.h5
+rejected "wedge has 3 values" 2 recon cone.npy $cone --quantity integrals --arc 360 --wedge 1,0.03,2 -o no.h5
+grep -q "axis" out && fail "recon looks for the axis before it rejects a wedge: $(cat out)"
 rejected "unknown 'rol' is not a value of the pose" 2 center cone.npy $cone --quantity integrals --arc 360 --fit --unknown rol
 rejected "unknown has no effect without a fit of the pose" 2 center scan180.h5 --unknown roll
 "$tomos" recon cone.npy --quantity integrals --views-file found.json -o fitted.h5 -q 2>err

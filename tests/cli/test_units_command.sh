@@ -117,6 +117,12 @@ for method in fbp "sirt --iterations 1"; do
 	if grep -q "as bright as" err; then bad "a warning without need"; else ok "no warning"; fi
 done
 
+for words in "hardening 1,-2" "wedge 1,0.06,2,0.1,4,0.18"; do
+	# shellcheck disable=SC2086
+	check "a polynomial that falls" 0 recon bright.raw --raw 40,1,34,uint8 $plain --i0 200 --$words -o d.h5 --overwrite
+	has "is mentioned" err "the polynomial of --${words%% *} falls where those of this scan are large"
+done
+
 # ---- what cannot be found ----------------------------------------------------------------------
 check "a checkpoint" 0 recon s.h5 --method cgls --iterations 2 --checkpoint here -o d.h5 --overwrite
 check "that is not there" 0 recon s.h5 --method cgls --iterations 3 --checkpoint typo --resume -o d.h5 --overwrite

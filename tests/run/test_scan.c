@@ -288,6 +288,12 @@ static void tiff_folders(void **state)
 	put_pictures("odd/other%d.tif", TOMOS_VIEWS, 1, 0);
 	assert_int_equal(tomos_scan_open(&scan, at("odd"), NULL), TOMOS_BAD_FILE);
 	assert_says("has 'one', 'other'; which of them are the views is not clear");
+	mkdir(at("degrees"), 0777);
+	put_pictures("degrees/turn_%ddeg.tif", TOMOS_VIEWS, 33, 0);
+	assert_int_equal(tomos_scan_open(&scan, at("degrees/"), NULL), TOMOS_BAD_FILE);
+	assert_says("more than 32 kinds of names, which differ not only in the number at their "
+		    "end");
+	assert_says("degrees/turn_*'");
 	tomos_source_options o = tomos_source_defaults();
 	o.flats = at("odd/other*");
 	assert_ok(tomos_scan_open(&scan, at("odd/one?.tif"), &o));
