@@ -138,7 +138,7 @@ static void add_views(const Pass *pass, int64_t view, int count, const int64_t a
 	Hits hits[2];
 	for (int v = 0; v < count; v++)
 		hit_columns(plan, &plan->views[pass->what->first + pass->first + view + v], at,
-			&hits[v]);
+			tall, &hits[v]);
 	for (int i = 0; i < wide; i++) {
 		int found = 0;
 		for (int v = 0; v < count; v++)
