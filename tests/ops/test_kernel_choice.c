@@ -67,8 +67,6 @@ static const struct {
 	{"fans-voxel-5", {{STACK_8, STACK_8}, {STACK_8, STACK_8}, {STACK_8, STACK_8}}},
 	{"few-rows", {{"ray ray ray/8", "ray ray ray/8"}, {"column", "column"},
 			     {"footprint_upright", "footprint_upright"}}},
-	{"free-8", {{"ray", "ray ray ray/8"}, {"patch patch patch/8?", "patch"},
-			   {"footprint_any", "footprint_any"}}},
 	{"cone-24", {{"ray", "ray ray ray/8"}, {"patch patch patch/8", "patch patch patch/8"},
 			    {ANY_8, "footprint_upright footprint_any footprint_any/8"}}},
 };
@@ -88,8 +86,6 @@ static const survey_row own_rows[] = {
 		.magnification = 1.5, .voxel = {5, 5, 1}},
 	{"few-rows", "laminography", "laminography", {164, 164, 148}, 130, 8, 166, "",
 		.voxel = {1.5, 1.5, 1.5}, .tilt = 18, .arc = 360},
-	{"free-8", "cone", "cone", {128, 128, 128}, 8, 512, 512, "", .source = 2.8,
-		.magnification = 1.5, .voxel = {4, 4, 4}, .random = 2},
 	{"cone-24", "cone", "cone", {48, 48, 48}, 122, 48, 48, "", .source = 2.8,
 		.magnification = 1.5},
 };

@@ -21,7 +21,8 @@ enum {
 	PART_FLOATS = PLANES * (HIGH + 2) * 2 * (WIDE + 3), /* 1.7 MB */
 	SLACK = WIDE + 3 + 2 * WINDOW, /* floats that windows read before and after `single` */
 	SINGLE_FLOATS = LANES > 8 ? PLANES *(HIGH + 3) * (WIDE + 3) + 2 * SLACK : 0,
-	LEAST_RAYS = 12,  /* of all views for each voxel, that repay a second copy */
+	LEAST_VIEWS = 16, /* that repay a second copy, with */
+	LEAST_RAYS = 12,  /* of all of them for each voxel */
 	LEAST_TILES = 64, /* back */
 	LEAST_ROWS = 32,
 	CLEARED = 1 << 14, /* floats of `single` that a task clears */
@@ -62,7 +63,7 @@ static bool ray_slower(const ProjectRequest *what)
 		return false;
 	if (what->direction == ADJOINT || what->plan->model.planar)
 		return what->direction == ADJOINT || cpu_halves_vectors();
-	return rays_of_all(what) < LEAST_RAYS ||
+	return what->count < LEAST_VIEWS || rays_of_all(what) < LEAST_RAYS ||
 	       (cpu_halves_vectors() && slower_in_sum(what, false, window_lacks));
 }
 
