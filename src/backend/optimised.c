@@ -90,19 +90,44 @@ static void list_kernels(
 	}
 }
 
-bool optimised_lacks(tomos_backend *backend, const ProjectRequest *what, char *why, size_t size)
+static bool has_automatic(tomos_backend *backend, const ProjectRequest *what)
 {
 	KernelCandidate list[MAX_CANDIDATES];
+	int count = backend->type->projector->candidates(backend, what, list), i = 0;
+	while (i < count && !list[i].automatic)
+		i++;
+	return i < count;
+}
+
+/* The options without which a kernel would apply; "": it is not for options. */
+static const char *options_text(tomos_backend *backend, const ProjectRequest *what)
+{
+	const KernelModel *model = &what->plan->model;
+	Plan plan = *what->plan;
+	ProjectRequest usual = *what;
+	usual.plan = &plan;
+	plan.model.clamp = plan.model.nearest = 0;
+	if ((!model->clamp && !model->nearest) || !has_automatic(backend, &usual))
+		return "";
+	return !model->nearest ? " with boundary clamp"
+	       : !model->clamp ? " with voxel_interpolation nearest"
+			       : " with boundary clamp and voxel_interpolation nearest";
+}
+
+bool optimised_lacks(tomos_backend *backend, const ProjectRequest *what, char *why, size_t size)
+{
 	char known[2048];
-	if (!backend->type->projector->candidates || what->plan->plain)
+	if (!backend->type->projector->candidates || what->plan->plain ||
+		has_automatic(backend, what))
 		return false;
-	int count = backend->type->projector->candidates(backend, what, list);
-	for (int i = 0; i < count; i++)
-		if (list[i].automatic)
-			return false;
-	list_kernels(backend, what, known, sizeof known);
-	snprintf(why, size, "%s has no optimised kernel of '%s' for %s; %s%s", backend->type->name,
-		kernel_rows[what->kernel].name, rays_text(&what->plan->rays),
-		known[0] ? "it has " : "it has none of this projector and direction", known);
+	const char *options = options_text(backend, what);
+	if (*options)
+		snprintf(known, sizeof known, "one without");
+	else
+		list_kernels(backend, what, known, sizeof known);
+	snprintf(why, size, "%s has no optimised kernel of '%s'%s for %s; it has %s",
+		backend->type->name, kernel_rows[what->kernel].name, options,
+		rays_text(&what->plan->rays),
+		known[0] ? known : "none of this projector and direction");
 	return true;
 }

@@ -10,6 +10,8 @@
 
 #include "kernel/portable.h"
 
+/* A point this close to the outermost pixel centres counts as on them; this close to the middle
+ * between two pixels, the upper one is the nearest, however it was rounded. */
 #define VOXEL_EDGE 1e-9
 
 KERNEL_FN double voxel_affine(const double f[4], const int64_t at[3])
@@ -48,7 +50,7 @@ KERNEL_FN int voxel_share(
 		return 0;
 	if (!(p > -1 && p < (double)n))
 		return 0;
-	double below = model->nearest ? floor(p + 0.5) : floor(p);
+	double below = model->nearest ? floor(p + 0.5 + VOXEL_EDGE) : floor(p);
 	*low = (int64_t)below;
 	*share = model->nearest ? 0 : p - below;
 	return 1;

@@ -61,6 +61,10 @@ check "a large job" 0 $slow --size 400 --forward line-march --back voxel
 has "the warning" err "warning: the forward projection, 51.2 G updates, runs the reference kernel, which is slow: "
 has "its reason" err "cpu has no optimised kernel of 'line-march' for point sources with an upright detector; it has "
 if grep -q "back projection" err; then bad "a warning of the other direction"; else ok "one direction"; fi
+check "a boundary that few kernels have" 0 $slow --size 400 --boundary clamp
+has "the option as the reason" err "cpu has no optimised kernel of 'joseph' with boundary clamp for point sources with an upright detector; it has one without"
+check "nearest pixels" 0 $slow --size 400 --back voxel --voxel-interpolation nearest
+has "that option" err "no optimised kernel of 'voxel' with voxel_interpolation nearest for"
 check "a small job" 0 $slow --size 40 --forward line-march
 if grep -q "reference kernel" err; then bad "it warns"; else ok "no warning"; fi
 check "reference kernels asked for" 0 $slow --size 400 --forward line-march --plain

@@ -61,8 +61,10 @@ typedef struct {
 	/* Floats of its scratch memory, if all that its loops store for each other is there, and no
 	 * loop depends on the number of threads; NULL: not so. */
 	int64_t (*team_floats[2])(const ProjectRequest *what);
-	bool (*slower)(const ProjectRequest *what); /* than with narrower vectors, or than a
-			    kernel further down the list; NULL: never */
+	/* Than a kernel further down the list or, with `by_width`, than with narrower vectors;
+	 * NULL: never. */
+	bool (*slower)(const ProjectRequest *what);
+	bool by_width;
 } CpuKernel;
 
 /* The same with its row of optimised.def. */

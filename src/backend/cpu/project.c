@@ -110,7 +110,8 @@ static bool fits(const CpuRow *row, const ProjectRequest *what)
 }
 
 /* Kernel `i` with the widest vectors that are not slower, or else with the widest that apply; NULL:
- * it does not apply. */
+ * it does not apply. Where a kernel further down is faster with the same vectors, narrower ones
+ * are no remedy. */
 static const CpuRow *find_width(
 	const CpuLevel *level, int i, const ProjectRequest *what, bool *slower)
 {
@@ -123,6 +124,8 @@ static const CpuRow *find_width(
 		if (!row->code->slower || !row->code->slower(what))
 			return row;
 		widest = widest ? widest : row;
+		if (!row->code->by_width)
+			break;
 	}
 	*slower = true;
 	return widest;

@@ -57,14 +57,13 @@ static double column_slower_by(const ProjectRequest *what, const Density *d, boo
 	const Times *t = &times[what->direction];
 	const bool forward = what->direction == FORWARD;
 	const int reading = forward ? 3 * d->rows < 2 : (int)stretch_reading(d->rows);
-	const double seen = slices_seen(what, d), pixels = d->rows * d->columns;
-	const double own = t->column / seen + t->voxel[reading];
+	const double pixels = d->rows * d->columns, own = t->column + d->seen * t->voxel[reading];
 	if (circle)
-		return own - (circle_times[0] + circle_times[1] * pixels +
-				     short_time / (double)what->plan->grid.n[0]);
+		return own - d->seen * (circle_times[0] + circle_times[1] * pixels +
+					       short_time / (double)what->plan->grid.n[0]);
 	const double each = t->other[what->plan->rays.source != TOMOS_PARALLEL] +
 			    t->more * (forward ? 1 / (d->columns * d->columns) : pixels);
-	return own - each * slices_in_blocks(what, d) / seen;
+	return own - each * slices_in_blocks(what, d);
 }
 
 static bool column_slower(const ProjectRequest *what)
@@ -138,7 +137,7 @@ static void add_views(const Pass *pass, int64_t view, int count, const int64_t a
 	Hits hits[2];
 	for (int v = 0; v < count; v++)
 		hit_columns(plan, &plan->views[pass->what->first + pass->first + view + v], at,
-			&hits[v]);
+			tall, &hits[v]);
 	for (int i = 0; i < wide; i++) {
 		int found = 0;
 		for (int v = 0; v < count; v++)

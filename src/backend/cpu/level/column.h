@@ -49,8 +49,9 @@ static inline bool columns_apply(const ProjectRequest *what)
 }
 
 /* Projection of ACROSS voxel columns, neighbours along x, in one view. Per voxel column: the
- * detector column to its left (-2: off the detector), the interpolation weight `share` of the next
- * one, the detector row of the first voxel, the rows per voxel, and the weight of the view. */
+ * detector column to its left (-2: off the detector, as where the view sees none of the voxels),
+ * the interpolation weight `share` of the next one, the detector row of the first voxel, the rows
+ * per voxel, and the weight of the view. */
 typedef struct {
 	int64_t left[ACROSS];
 	double row[ACROSS], step[ACROSS];
@@ -59,27 +60,30 @@ typedef struct {
 		dz; /* squared distance of voxel n to the source: near2 + ((n - z) dz)^2 */
 } Hits;
 
-/* Computes the hits of the voxel columns from voxel `at` on. */
+/* Computes the hits of the voxel columns of `tall` voxels from voxel `at` on. */
 static inline void hit_columns(
-	const Plan *plan, const KernelView *k, const int64_t at[3], Hits *hits)
+	const Plan *plan, const KernelView *k, const int64_t at[3], int64_t tall, Hits *hits)
 {
 	int weight = plan->model.weight;
 	bool fans = KERNEL_FANS(k);
-	double columns = (double)plan->model.columns, y = (double)at[1], z = (double)at[2];
+	double columns = (double)plan->model.columns, rows = (double)plan->model.rows;
+	double y = (double)at[1], z = (double)at[2], last = (double)(tall - 1);
 	double depth0 = k->depth[1] * y + k->depth[3], column0 = k->column[1] * y + k->column[3];
 	double row0 = k->row[1] * y + k->row[2] * z + k->row[3];
 	double dy = (y - k->src[1]) * plan->whole.step[1];
 	for (int i = 0; i < ACROSS; i++) {
 		double x = (double)(at[0] + i), nearer = 1 / (k->depth[0] * x + depth0);
 		double column = (k->column[0] * x + column0) * nearer;
-		bool inside = column > -1 && column < columns;
+		double lower = fans ? 1 : nearer, step = k->row[2] * lower;
+		double row = (k->row[0] * x + row0) * lower, end = row + last * step;
+		bool seen = (row > -1 || end > -1) && (row < rows || end < rows);
+		bool inside = column > -1 && column < columns && seen;
 		double left = floor(inside ? column : -2);
 		double dx = (x - k->src[0]) * plan->whole.step[0];
 		hits->left[i] = (int64_t)left;
 		hits->share[i] = (float)(column - left);
-		double lower = fans ? 1 : nearer;
-		hits->step[i] = k->row[2] * lower;
-		hits->row[i] = (k->row[0] * x + row0) * lower;
+		hits->step[i] = step;
+		hits->row[i] = row;
 		hits->weight[i] =
 			(float)(weight == WEIGHT_NONE    ? 1
 				: weight == WEIGHT_DEPTH ? nearer * nearer

@@ -13,6 +13,7 @@ enum {
 	MOST_HATS = 16,
 	SIDE = 2 * WINDOW, /* zeros before and after the voxels of a column */
 	TALL_STRIDE = TALL + 2 * SIDE + LANES,
+	BESIDE = 4,  /* voxels that are read together */
 	TOGETHER = 8 /* most views of a task */
 };
 static const int64_t tile_size[3] = {ACROSS, DEEP, TALL};
@@ -116,11 +117,18 @@ static void spread_rows(Spread *s, int64_t n, int64_t rows)
 	s->count = high < low ? 0 : min64(rows - 1, (int64_t)floor(high)) - s->low + 1;
 }
 
-/* The voxels of a column times their distances to the source. */
-static void weigh(const Hits *hits, int i, const float *voxels, int64_t n, float *weighted)
+/* The voxels of a column that add to some of `rows` rows, times their distances to the source, and
+ * as many beside them as are read with a weight of 0. */
+static void weigh(
+	const Hits *hits, int i, const float *voxels, int64_t n, int64_t rows, float *weighted)
 {
-	vf away = (vf_lane() - hits->z) * hits->dz;
-	for (int64_t z = 0; z < n; z += LANES, away += LANES * hits->dz)
+	const double start = hits->row[i], step = hits->step[i], end = start + (double)n * step;
+	const double beside = 1 + BESIDE * fabs(step), top = (double)rows;
+	Range seen = {0, n};
+	if (start < -beside || end < -beside || start > top + beside || end > top + beside)
+		seen = stretch_range(start, step, beside, rows, n, LANES);
+	vf away = ((float)seen.from + vf_lane() - hits->z) * hits->dz;
+	for (int64_t z = seen.from; z < seen.to; z += LANES, away += LANES * hits->dz)
 		vf_store(weighted + z, vf_load(voxels + z) * vf_root(hits->near2[i] + away * away));
 }
 
@@ -132,7 +140,7 @@ static void add_columns(const Pass *pass, int64_t view, const int64_t at[3], int
 	bool by_distance = plan->model.weight == WEIGHT_RAY && plan->rays.source != TOMOS_PARALLEL;
 	float *sums = pass->sums + view * view_floats(plan), weighted[TALL_STRIDE];
 	Hits hits;
-	hit_columns(plan, &plan->views[pass->what->first + pass->first + view], at, &hits);
+	hit_columns(plan, &plan->views[pass->what->first + pass->first + view], at, n, &hits);
 	memset(weighted, 0, sizeof weighted);
 	for (int i = 0; i < wide; i++) {
 		if (hits.left[i] < -1)
@@ -141,7 +149,7 @@ static void add_columns(const Pass *pass, int64_t view, const int64_t at[3], int
 		Spread s = {hits.row[i], hits.step[i], 0, 0, hits.weight[i] - right, right};
 		spread_rows(&s, n, plan->model.rows);
 		if (by_distance)
-			weigh(&hits, i, columns[i] + SIDE, n, weighted + SIDE);
+			weigh(&hits, i, columns[i] + SIDE, n, plan->model.rows, weighted + SIDE);
 		one = sums + (hits.left[i] + 1) * pass->stride + PAD;
 		spread(&s, (by_distance ? weighted : columns[i]) + SIDE, n, one,
 			one + pass->stride);

@@ -191,4 +191,5 @@ const CpuKernel LEVEL(cpu_footprint_any) = {
 	.applies = footprint_applies,
 	.run = {footprint_project, footprint_project},
 	.slower = footprint_slower,
+	.by_width = true,
 };

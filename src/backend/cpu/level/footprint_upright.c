@@ -61,17 +61,16 @@ typedef struct {
 } Times;
 
 static const Times times[] = {
-	[FORWARD] = {BY_LANES(55, 45, 75), BY_LANES(2.2, 2.6, 6.8), BY_LANES(3.5, 3.5, 6.5),
+	[FORWARD] = {BY_LANES(52, 45, 75), BY_LANES(1.7, 2.6, 6.8), BY_LANES(3.5, 3.5, 6.5),
 		BY_LANES(3.2, 3.8, 9.9), BY_LANES(1.75, 1.75, 3)},
-	[ADJOINT] = {BY_LANES(28, 30, 40), BY_LANES(1.25, 1.85, 6.5), BY_LANES(3.8, 3.8, 6),
+	[ADJOINT] = {BY_LANES(28, 30, 40), BY_LANES(1, 1.85, 6.5), BY_LANES(3.8, 3.8, 6),
 		BY_LANES(3, 3.4, 9.6), BY_LANES(1.75, 1.75, 3)},
 };
 
 static double slower_by(const ProjectRequest *what, const Density *d, bool circle)
 {
 	const Times *t = &times[what->direction];
-	const double seen = slices_seen(what, d);
-	const double voxels = ceil(seen / (2 * LANES)) * 2 * LANES;
+	const double voxels = ceil(d->seen / (2 * LANES)) * 2 * LANES;
 	(void)circle;
 	return t->column + voxels * (t->voxel + t->row * fmax(0, d->rows - 1)) -
 	       slices_in_blocks(what, d) *

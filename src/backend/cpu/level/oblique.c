@@ -212,8 +212,7 @@ static int64_t stage_floats(const Oblique *o)
 
 /* ---- part by part ---------------------------------------------------------------------------- */
 
-/* A direction: computes one view for one part of the volume, with scratch memory of needs(o)
- * floats. */
+/* A direction: computes one view for one part of the volume, with needs(o) floats of memory. */
 typedef struct {
 	int64_t (*needs)(const Oblique *o);
 	void (*run)(Oblique *o, float *scratch);
@@ -497,4 +496,5 @@ static tomos_status oblique_back(const ProjectRequest *what)
 
 const CpuKernel LEVEL(cpu_oblique) = {.applies = oblique_applies,
 	.run = {oblique_forward, oblique_back},
-	.slower = oblique_slower};
+	.slower = oblique_slower,
+	.by_width = true};

@@ -274,4 +274,5 @@ const CpuKernel LEVEL(cpu_patch) = {
 	.applies = LEVEL(patch_applies),
 	.run = {patch_project, patch_project},
 	.slower = patch_slower,
+	.by_width = true,
 };

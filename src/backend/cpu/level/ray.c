@@ -21,7 +21,8 @@ enum {
 	PART_FLOATS = PLANES * (HIGH + 2) * 2 * (WIDE + 3), /* 1.7 MB */
 	SLACK = WIDE + 3 + 2 * WINDOW, /* floats that windows read before and after `single` */
 	SINGLE_FLOATS = LANES > 8 ? PLANES *(HIGH + 3) * (WIDE + 3) + 2 * SLACK : 0,
-	LEAST_VIEWS = 16, /* that repay a second copy */
+	LEAST_VIEWS = 16, /* that repay a second copy, with */
+	LEAST_RAYS = 12,  /* of all of them for each voxel */
 	LEAST_TILES = 64, /* back */
 	LEAST_ROWS = 32,
 	CLEARED = 1 << 14, /* floats of `single` that a task clears */
@@ -44,16 +45,26 @@ static double window_lacks(const ProjectRequest *what, const Density *d, bool ci
 	return LANES / d->columns - (WINDOW - 3);
 }
 
+static double rays_of_all(const ProjectRequest *what)
+{
+	const int64_t views = min64(SAMPLED_VIEWS, what->count);
+	double rays = 0;
+	for (int64_t i = 0; i < views; i++)
+		rays += rays_per_voxel(what, i * what->count / views);
+	return rays * (double)what->count / (double)views;
+}
+
 /* Without windows of voxels, which forward projection has in 3D, a load or store per lane takes
- * most of the time: wide vectors have little advantage then. They need a second copy of the volume.
- */
+ * most of the time: vectors that are processed in halves have no advantage then. Windows need a
+ * second copy of the volume. */
 static bool ray_slower(const ProjectRequest *what)
 {
 	if (LANES <= 8)
 		return false;
 	if (what->direction == ADJOINT || what->plan->model.planar)
 		return what->direction == ADJOINT || cpu_halves_vectors();
-	return what->count < LEAST_VIEWS || slower_in_sum(what, false, window_lacks);
+	return what->count < LEAST_VIEWS || rays_of_all(what) < LEAST_RAYS ||
+	       (cpu_halves_vectors() && slower_in_sum(what, false, window_lacks));
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -454,5 +465,6 @@ const CpuKernel LEVEL(cpu_ray) = {
 	.applies = LEVEL(ray_applies),
 	.run = {ray_forward, ray_back},
 	.slower = ray_slower,
+	.by_width = true,
 	.team_floats = {forward_floats, back_floats},
 };

@@ -4,6 +4,7 @@
  * Neighbouring rays read neighbouring pixels, so the two pixels of each lane are selected from two
  * loaded vectors instead of gathered.
  */
+#include "backend/cpu/level/density.h"
 #include "backend/cpu/level/four.h"
 #include "backend/cpu/level/stretch.h"
 
@@ -40,6 +41,22 @@ bool LEVEL(slice_applies)(const ProjectRequest *what)
 	Frame f;
 	return (what->kernel != KERNEL_voxel || what->direction == ADJOINT) && !model->clamp &&
 	       !model->nearest && find_slices(what, &f) && frame_fits(what, &f);
+}
+
+/* Pixels of a voxel, below those from which on the adjoint of ray.c takes longer. */
+static double pixels_below(const ProjectRequest *what, const Density *d, bool circle)
+{
+	(void)what, (void)circle;
+	return 0.9 - d->columns;
+}
+
+/* The adjoint takes a time for each voxel, that of ray.c for each ray, which voxels smaller than
+ * pixels have fewer of. */
+static bool slice_slower(const ProjectRequest *what)
+{
+	return LANES == 8 && what->kernel == KERNEL_joseph && what->direction == ADJOINT &&
+	       what->plan->model.planar && what->count > FEW_VIEWS &&
+	       slower_in_sum(what, false, pixels_below);
 }
 
 /* A task projects one stripe of a slice (some rows of the image) in some views. The sums of the
@@ -248,4 +265,5 @@ const CpuKernel LEVEL(cpu_slice) = {
 	.applies = LEVEL(slice_applies),
 	.run = {slice_forward, LEVEL(slice_back)},
 	.step = LEVEL(slice_step),
+	.slower = slice_slower,
 };

@@ -81,9 +81,9 @@ typedef struct {
 
 static const Times times[] = {
 	[FORWARD] = {24, {BY_LANES(0.2, 0.36, 1.2), BY_LANES(0.4, 0.45, 1.5), 2}, 0.6,
-		{BY_LANES(0.45, 0.6, 1.5), 0.5}, {BY_LANES(0.45, 0.45, 1), 0.1}},
+		{BY_LANES(0.45, 0.42, 1.5), 0.5}, {BY_LANES(0.45, 0.36, 1), 0.1}},
 	[ADJOINT] = {20, {BY_LANES(0.13, 0.14, 0.6), BY_LANES(0.12, 0.15, 0.5), 0.5}, 0,
-		{BY_LANES(1.1, 0.85, 1.3), LANES >= 16 ? 0.4 : 0.3},
+		{BY_LANES(0.8, 0.85, 1.3), LANES >= 16 ? 0.4 : 0.3},
 		{BY_LANES(0.4, 0.32, 0.6), BY_LANES(0.25, 0.2, 0.4)}},
 };
 
@@ -103,12 +103,12 @@ static double others_time(const ProjectRequest *what, const Density *d, double r
 static double upright_slower_by(const ProjectRequest *what, const Density *d, bool circle)
 {
 	const Times *t = &times[what->direction];
-	const double tall = (double)(what->box.high[2] - what->box.low[2]), climb = 1 / d->rows;
-	double rows = fmin((double)what->plan->model.rows, tall * d->rows + 1), time;
+	const double climb = 1 / d->rows, rows = d->met;
+	double time;
 	if (what->direction == FORWARD)
 		time = rows * t->row[stretch_reading(climb)];
 	else
-		time = fmin(tall, rows * climb) * fmax(3, 2 * d->rows + 1) *
+		time = fmin(d->seen, rows * climb) * fmax(3, 2 * d->rows + 1) *
 		       t->row[stretch_reading(d->rows)];
 	if (stretch_reading(climb) != READ_NEAR)
 		time += rows * t->wide * fmin(1, (double)what->plan->grid.n[0] / 128);
