@@ -154,7 +154,7 @@ static bool is_alike(const SideOfAir *s, double most, double views)
 	       s->variance <= ALIKE * size * ALIKE * size + 2 * noise;
 }
 
-/* flats: how many there are, with the noise of views; HUGE_VAL: they have none. */
+/* flats: number of flats, each as noisy as a view; HUGE_VAL: flats without noise. */
 static Air find_air(const tomos_geometry *g, const float *rows, int64_t views, double flats)
 {
 	Air air = {.value = NAN};
